@@ -142,8 +142,14 @@ class ServerProcess:
 class Api:
     """The HTTP API as tests use it: one client, short names, JSON back."""
 
-    def __init__(self, url: str, stream: str = "tests/one") -> None:
-        self.client = httpx.Client(base_url=url, timeout=40)
+    def __init__(
+        self,
+        url: str,
+        stream: str = "tests/one",
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.client = httpx.Client(base_url=url, timeout=40, transport=transport)
         self.name = stream
         self.path = f"/v1/streams/{stream}"
 

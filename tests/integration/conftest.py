@@ -12,6 +12,7 @@ from tests.integration.shop import Open, Shop
 from tests.patience import LONG_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
+from tests.simulation.quiet import QuietWorld, quiet_world
 
 _NUMBERS = count(1)
 
@@ -52,3 +53,10 @@ def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
     """Make streams of this test's own on the shared server."""
     with ExitStack() as shops:
         yield lambda **settings: shops.enter_context(Shop(shared_server.url, **settings))
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> Iterator[QuietWorld]:
+    """A controller under virtual time, or as many as a test asks for."""
+    with quiet_world(getattr(request, "param", 1)) as world:
+        yield world

@@ -23,8 +23,14 @@ class Body(NamedTuple):
 class LogApi(Closing):
     """One stream's log, with a client of its own."""
 
-    def __init__(self, url: str, stream: str = "tests/log") -> None:
-        self.client = httpx.Client(base_url=url, timeout=40)
+    def __init__(
+        self,
+        url: str,
+        stream: str = "tests/log",
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.client = httpx.Client(base_url=url, timeout=40, transport=transport)
         self.path = f"/v1/streams/{stream}"
 
     def close(self) -> None:

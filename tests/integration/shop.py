@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+import httpx
+
 from tests.patience import wait_until
 from tests.server import Api
 
@@ -20,8 +22,10 @@ class Shop(Api):
     ``hint`` that says nothing.
     """
 
-    def __init__(self, url: str, **settings: object) -> None:
-        super().__init__(url, f"shop/orders-{next(_NUMBERS)}")
+    def __init__(
+        self, url: str, *, transport: httpx.BaseTransport | None = None, **settings: object
+    ) -> None:
+        super().__init__(url, f"shop/orders-{next(_NUMBERS)}", transport=transport)
         self._noted: dict[str, dict[str, Any]] = {}
         self.create(**settings)
 

@@ -3,16 +3,16 @@
 import asyncio
 import random
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create
-from tests.patience import until, wait_until
-from tests.postgres import Cluster
-from tests.server import ServerProcess
+from tests.patience import until
+from tests.server import Api
+from tests.simulation.quiet import QuietWorld
+
+NOW = 1_700_000_000_000
 
 STREAMS = ["log/a", "log/b", "log/c", "log/d"]
 TRY_AGAIN = {502, 503}
@@ -92,66 +92,58 @@ class Users:
         await until(lambda: self.rounds >= wanted)
 
 
-async def _move(users: Users, running: Controllers, third: ServerProcess) -> None:
-    """Let a controller come and take its share, and leave again; groups are made all the time."""
-    await asyncio.to_thread(third.start)
-    await asyncio.to_thread(wait_until, lambda: sorted(running.held()) == [0, 1, 1, 2])
-    await users.make_more_groups()
-    await asyncio.to_thread(third.stop)
-    await asyncio.to_thread(wait_until, lambda: running.held() == [2, 2, 0])
-    await users.make_more_groups()
+async def _use(world: QuietWorld) -> None:
+    third = world.controllers[2]
+    clients = [world.client(one) for one in world.controllers[:2]]
+    users = Users(clients)
+    work: list[Coroutine[Any, Any, Any]] = [
+        *(users.write(stream) for stream in STREAMS),
+        *(users.follow(client, stream) for client in clients for stream in STREAMS),
+        users.make_groups("one"),
+        users.make_groups("two"),
+    ]
+    async with asyncio.TaskGroup() as tasks:
+        begun = [tasks.create_task(one) for one in work]
+        third.start()
+        await until(lambda: sorted(world.held()) == [0, 1, 1, 2])
+        await users.make_more_groups()
+        third.stop()
+        await until(lambda: world.held() == [2, 2, 0])
+        await users.make_more_groups()
+        users.stopped = True
+        await asyncio.wait(begun[: len(STREAMS)])
+        users.all_written = True
+    written = [NOW + task.result() for task in begun[: len(STREAMS)]]
+    followed = [task.result() for task in begun[len(STREAMS) : -2]]
+    assert followed == written * len(clients)
+    listed = await users.ask("GET", "/v1/reader-groups")
+    assert listed.json()["groups"] == []
 
 
-async def _use(running: Controllers, third: ServerProcess) -> None:
-    async with AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=one.url, timeout=30))
-            for one in running.servers
-        ]
-        users = Users(clients)
-        work: list[Coroutine[Any, Any, Any]] = [
-            *(users.write(stream) for stream in STREAMS),
-            *(users.follow(client, stream) for client in clients for stream in STREAMS),
-            users.make_groups("one"),
-            users.make_groups("two"),
-        ]
-        async with asyncio.TaskGroup() as tasks:
-            begun = [tasks.create_task(one) for one in work]
-            await _move(users, running, third)
-            users.stopped = True
-            await asyncio.wait(begun[: len(STREAMS)])
-            users.all_written = True
-        written = [NOW + task.result() for task in begun[: len(STREAMS)]]
-        followed = [task.result() for task in begun[len(STREAMS) : -2]]
-        assert followed == written * len(clients)
-        listed = await users.ask("GET", "/v1/reader-groups")
-        assert listed.json()["groups"] == []
+def _create(world: QuietWorld, **settings: object) -> None:
+    """Create the streams, of which two controllers have two each."""
+    for stream in STREAMS:
+        with Api(world.controllers[0].url, stream, transport=world.transport()) as api:
+            api.create(mark_resolution_ms=0, **settings)
+    world.until(lambda: world.held() == [2, 2, 0])
 
 
-def test_readers_groups_and_long_polls_go_on_wherever_streams_move(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    with controllers(cluster, tmp_path, 2) as running:
-        create(running.servers[0].url, *STREAMS, log="embedded", mark_resolution_ms=0)
-        place = tmp_path / "third"
-        place.mkdir()
-        third = ServerProcess(place, database_url=running.database_url)
-        try:
-            asyncio.run(_use(running, third))
-        finally:
-            third.__exit__()
+@pytest.mark.parametrize("world", [3], indirect=True)
+def test_readers_groups_and_long_polls_go_on_wherever_streams_move(world: QuietWorld) -> None:
+    world.kill(world.controllers[2])
+    _create(world, log="embedded")
+    world.run(_use(world))
 
 
-def test_what_moved_and_was_deleted_is_unknown_everywhere_at_once(
-    tmp_path: Path, cluster: Cluster
-) -> None:
-    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as some:
-        first, second = some.servers
-        create(first.url, *STREAMS)
-        second.kill()
-        wait_until(lambda: some.held() == [4, 0])
-        second.start()
-        wait_until(lambda: some.held() == [2, 2, 0])
-        for stream in STREAMS:
-            httpx.delete(f"{second.url}/v1/streams/{stream}", timeout=20).raise_for_status()
-            assert httpx.get(f"{first.url}/v1/streams/{stream}", timeout=20).status_code == 404
+@pytest.mark.parametrize("world", [2], indirect=True)
+def test_what_moved_and_was_deleted_is_unknown_everywhere_at_once(world: QuietWorld) -> None:
+    _create(world)
+    first, second = world.controllers
+    world.kill(second)
+    world.until(lambda: world.held() == [4, 0])
+    world.start(second)
+    world.until(lambda: world.held() == [2, 2, 0])
+    for stream in STREAMS:
+        assert world.run(world.client(second).delete(f"/v1/streams/{stream}")).is_success
+        answer = world.run(world.client(first).get(f"/v1/streams/{stream}"))
+        assert answer.status_code == 404

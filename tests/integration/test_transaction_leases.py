@@ -1,9 +1,6 @@
 """Leases of transactions, what is remembered of finished ones, and how many and large they may be."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
@@ -13,84 +10,71 @@ from tests.integration.log_api import Event, LogApi, numbered
 from tests.integration.sessions import connected
 from tests.integration.transaction_api import begin, begun, listed
 from tests.patience import wait_until
-from tests.server import ServerProcess
-from tests.stepping import launcher, step
-
-pytestmark = pytest.mark.about_sql
+from tests.simulation.quiet import QuietWorld
 
 KEY = "k0"  # the middle one of three segments
 DAY_S = 86_400
 
 
-@contextmanager
-def _stepping(directory: Path, database_url: str) -> Iterator[tuple[ServerProcess, LogApi]]:
-    with (
-        ServerProcess(
-            directory, database_url=database_url, launcher=launcher(directory)
-        ) as server,
-        LogApi(server.url) as log,
-    ):
+@pytest.fixture
+def slow_log(world: QuietWorld) -> Iterator[LogApi]:
+    """A log under virtual time."""
+    with LogApi(world.controllers[0].url, transport=world.transport()) as log:
         log.create(segments=1)
         log.register()
-        yield server, log
+        yield log
 
 
-def _let_pass(server: ServerProcess, directory: Path, log: LogApi, seconds: int) -> None:
-    """Let listening time pass; a step counts as a second at most."""
-    marker = begin(log, timeout_ms=3_600_000)
-
-    def left_ms() -> int:
-        left: int = marker.describe()["expires_in_ms"]
-        return left
-
-    end = left_ms() - 1_000 * seconds
-    while (before := left_ms()) > end:
-        step(server, directory, monotonic_s=1)
-        wait_until(partial(_is_less, left_ms, before - 500))
-    marker.post("abort")
+def _restart(world: QuietWorld) -> None:
+    for one in world.controllers:
+        world.kill(one)
+    for one in world.controllers:
+        world.start(one)
 
 
-def _is_less(look: Callable[[], int], most: int) -> bool:
-    return look() <= most
-
-
+@pytest.mark.parametrize("world", [1, 2], indirect=True, ids=["alone", "two"])
 def test_a_lease_is_renewed_by_every_call_and_ends_in_listening_time_alone(
-    tmp_path: Path, database_url: str
+    world: QuietWorld, slow_log: LogApi
 ) -> None:
-    with _stepping(tmp_path, database_url) as (server, log):
-        forgotten, pinged, staged = (begin(log, timeout_ms=4_000) for _ in range(3))
-        forgotten.stage(numbered(0, 1), 1)
-        server.kill()
-        server.start()
-        step(server, tmp_path, monotonic_s=3_600, wall_s=3_600)  # a suspended machine
-        assert [one.state for one in (forgotten, pinged, staged)] == ["open"] * 3
-        _let_pass(server, tmp_path, log, 2)
-        assert pinged.post("ping")["expires_in_ms"] == 4_000
-        assert staged.stage(numbered(5, 1), 1)["sequence"] == 1
-        _let_pass(server, tmp_path, log, 2)
-        wait_until(lambda: forgotten.state == "aborted")
-        assert forgotten.commit()["code"] == "transaction_finished"
-        assert [one.state for one in (pinged, staged)] == ["open", "open"]
-        assert staged.commit()["position"] == {"0": 1}
-        assert log.events() == numbered(5, 1)
+    forgotten, pinged, staged = (begin(slow_log, timeout_ms=4_000) for _ in range(3))
+    forgotten.stage(numbered(0, 1), 1)
+    _restart(world)
+    for one in world.controllers:
+        one.node.pause_for(3_600)  # a suspended machine
+    world.sleep(3_600)
+    assert [one.state for one in (forgotten, pinged, staged)] == ["open"] * 3
+    world.sleep(2)
+    assert pinged.post("ping")["expires_in_ms"] == 4_000
+    assert staged.stage(numbered(5, 1), 1)["sequence"] == 1
+    world.sleep(2)
+    assert forgotten.state == "aborted"
+    assert forgotten.commit()["code"] == "transaction_finished"
+    assert [one.state for one in (pinged, staged)] == ["open", "open"]
+    assert staged.commit()["position"] == {"0": 1}
+    assert slow_log.events() == numbered(5, 1)
 
 
+@pytest.mark.parametrize("world", [1, 2], indirect=True, ids=["alone", "two"])
 def test_a_finished_transaction_is_remembered_for_a_day(
-    tmp_path: Path, database_url: str
+    world: QuietWorld, slow_log: LogApi
 ) -> None:
-    with _stepping(tmp_path, database_url) as (server, log):
-        done, open_one = begin(log), begin(log)
-        first = done.commit()
-        server.kill()
-        server.start()
-        step(server, tmp_path, wall_s=DAY_S - 60)
-        assert done.commit() == first
-        step(server, tmp_path, wall_s=61)
-        for answer in (done.commit(), done.describe(), done.post("ping")):
-            assert (answer["status"], answer["code"]) == (404, "unknown_transaction")
-        assert open_one.state == "open"
+    done, open_one = begin(slow_log), begin(slow_log)
+    first = done.commit()
+    _restart(world)
+    _set_clocks_on(world, DAY_S - 60)
+    assert done.commit() == first
+    _set_clocks_on(world, 61)
+    for answer in (done.commit(), done.describe(), done.post("ping")):
+        assert (answer["status"], answer["code"]) == (404, "unknown_transaction")
+    assert open_one.state == "open"
 
 
+def _set_clocks_on(world: QuietWorld, seconds: int) -> None:
+    for one in world.controllers:
+        one.node.skew_s += seconds
+
+
+@pytest.mark.about_sql
 def test_staged_events_of_what_is_finished_are_removed(
     new_server: NewServer, database_url: str
 ) -> None:

@@ -4,12 +4,16 @@ Modules bind ``time.monotonic`` and its like when they are imported. So `install
 any of them is.
 """
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+_OURS = ("controller", "reader_client", "tidegauge", "writer_client")
 real_cpu_s = time.process_time
 """What a run costs, in seconds of the processor."""
-_WALL_S = 1_700_000_000
+_WALL_S = 1_750_000_000
 """When every run begins, by the wall clock."""
 
 
@@ -46,18 +50,51 @@ def _sleep(seconds: float) -> None:
     raise AssertionError(msg)
 
 
-def install() -> None:
-    """Replace the clocks of this process, for good."""
-    for name, clock in {
-        "monotonic": monotonic_s,
-        "perf_counter": monotonic_s,
-        "time": wall_s,
-    }.items():
-        setattr(time, name, clock)
-        setattr(time, f"{name}_ns", _in_ns(clock))
-    time.clock_gettime = lambda _clock: monotonic_s()
-    time.sleep = _sleep  # type: ignore[assignment]
-
-
 def _in_ns(clock: Callable[[], float]) -> Callable[[], int]:
     return lambda: int(clock() * 1_000_000_000)
+
+
+_VIRTUAL: dict[str, Callable[..., Any]] = {
+    "monotonic": monotonic_s,
+    "monotonic_ns": _in_ns(monotonic_s),
+    "perf_counter": lambda: monotonic_s(),  # noqa: PLW0108 (another object)
+    "perf_counter_ns": _in_ns(monotonic_s),
+    "time": wall_s,
+    "time_ns": _in_ns(wall_s),
+    "clock_gettime": lambda _clock: monotonic_s(),
+    "sleep": _sleep,
+}
+"""In place of what Python's module has; no two are the same object."""
+
+
+def install() -> None:
+    """Replace the clocks of this process, for good."""
+    vars(time).update(_VIRTUAL)
+
+
+@contextmanager
+def lent() -> Iterator[None]:
+    """Replace the clocks of this process for a while, also where a module of ours has bound them.
+
+    Defaults of parameters stay what they are.
+    """
+    real = {name: getattr(time, name) for name in _VIRTUAL}
+    install()
+    _rebind({id(clock): _VIRTUAL[name] for name, clock in real.items()}, _OURS)
+    try:
+        yield
+    finally:
+        vars(time).update(real)
+        # Others may have been imported meanwhile.
+        _rebind({id(clock): real[name] for name, clock in _VIRTUAL.items()}, ())
+
+
+def _rebind(clocks: dict[int, Callable[..., Any]], packages: tuple[str, ...]) -> None:
+    """Replace clocks in all modules, or in those of some packages."""
+    for module, bound in list(sys.modules.items()):
+        if module in {"time", __name__} or (packages and not module.startswith(packages)):
+            continue
+        of_module = getattr(bound, "__dict__", {})
+        for name, value in list(of_module.items()):
+            if id(value) in clocks:
+                of_module[name] = clocks[id(value)]

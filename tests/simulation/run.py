@@ -98,39 +98,52 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
     """Run a seed, and judge it; ``tell`` takes the lines of the trace."""
     began_s = clocks.real_cpu_s()
     choices = Choices(f"{wanted.seed}/{wanted.controllers}/{wanted.is_long}", only=wanted.only)
+    verdict = Verdict(wanted)
+    course = scenario.LONG if wanted.is_long else scenario.STORY
+    course = course._replace(about=wanted.about)
+    with staged(verdict, choices, tell) as world, _within_reason(world.loop):
+        try:
+            work = world.loop.world.spawn(_play(world, course, verdict), name="the world")
+            world.loop.run_until_complete(work)
+        except EndlessError as error:
+            verdict.faults.append(f"does not end: {error}")
+        del work
+    verdict.real_s = clocks.real_cpu_s() - began_s
+    return verdict
+
+
+@contextmanager
+def staged(
+    verdict: Verdict, choices: Choices, tell: Callable[[str], object] | None
+) -> Iterator[World]:
+    """Make a world under virtual time, in which nothing happens yet, and leave nothing of it."""
     trace = Trace(tell)
     loop = trace.loop = SimulatedLoop(choices, trace)
-    verdict = Verdict(wanted)
     gc.freeze()  # what is there is not looked through at the end
     gc.disable()
     clocks.use(loop.time, skew_here_s)
     loop.run_in_thread = ThreadPools(loop, choices).run
-    with choices.for_all(), _in_place_of_threads(loop), _heard(loop, trace, verdict) as log:
-        world = World(loop, choices, controllers=wanted.controllers)
-        log.ledger = world.ledger
-        defaults: Any = Transport.__init__.__kwdefaults__
-        defaults["transport"] = world.network
-        course = scenario.LONG if wanted.is_long else scenario.STORY
-        course = course._replace(about=wanted.about)
-        try:
-            work = loop.world.spawn(_play(world, course, verdict), name="the world")
-            with _within_reason(loop):
-                loop.run_until_complete(work)
-        except EndlessError as error:
-            verdict.faults.append(f"does not end: {error}")
-        finally:
-            defaults["transport"] = None
-        verdict.requests, verdict.transactions = world.network.requests, world.disk.transactions
-        verdict.happened, verdict.virtual_s = choices.happened, loop.time()
-        trace("ends", str(verdict.faults))
-        verdict.digest = trace.hexdigest()
-    with _unheard():
-        loop.end()
-        del loop, world, work, trace.loop
-        gc.enable()
-        gc.collect()
-    verdict.real_s = clocks.real_cpu_s() - began_s
-    return verdict
+    defaults: Any = Transport.__init__.__kwdefaults__
+    try:
+        with choices.for_all(), _in_place_of_threads(loop), _heard(loop, trace, verdict) as log:
+            world = World(loop, choices, controllers=verdict.wanted.controllers)
+            log.ledger = world.ledger
+            defaults["transport"] = world.network
+            yield world
+            verdict.requests = world.network.requests
+            verdict.transactions = world.disk.transactions
+            verdict.happened, verdict.virtual_s = choices.happened, loop.time()
+            trace("ends", str(verdict.faults))
+            verdict.digest = trace.hexdigest()
+    finally:
+        defaults["transport"] = None
+        with _unheard():
+            loop.end()
+            vars(world).clear()  # whoever has it lets go of what was in it
+            del loop, trace.loop
+            gc.collect()
+            gc.enable()
+            gc.unfreeze()
 
 
 async def _play(world: World, course: scenario.Course, verdict: Verdict) -> None:
@@ -173,8 +186,9 @@ class _Log(logging.Handler):
         node = find_node()
         self._trace("log", f"{node} {record.levelname} {record.name}: {record.getMessage()}")
         if record.getMessage() == "writer expired":
-            book = self.ledger.streams[record.stream]  # type: ignore[attr-defined]
-            book.drop(record.writer, self._trace.loop.time())  # type: ignore[attr-defined]
+            book = self.ledger.streams.get(record.stream)  # type: ignore[attr-defined]
+            if book is not None:
+                book.drop(record.writer, self._trace.loop.time())  # type: ignore[attr-defined]
         if record.name == failures.__name__ and not any(
             one in record.getMessage() for one in disk.SAID
         ):

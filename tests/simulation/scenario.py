@@ -223,11 +223,7 @@ def prepare(world: World, cast: Cast) -> None:
 async def play(world: World, course: Course) -> None:
     """Play a whole run, up to the calm before the judging."""
     loop = world.loop
-    for controller in world.controllers:
-        loop.world.spawn(controller.supervise(), name=f"supervising {controller.name}")
-        controller.start()
-    while not all(one.is_up for one in world.controllers):
-        await asyncio.sleep(0.05)
+    await world.start()
     cast = Cast(world, course)
     prepare(world, cast)
     await cast.begin()

@@ -40,6 +40,13 @@ class World:
         self.is_writing = self.is_reading = True
         self.is_calm = False
 
+    async def start(self) -> None:
+        for controller in self.controllers:
+            self.loop.world.spawn(controller.supervise(), name=f"supervising {controller.name}")
+            controller.start()
+        while not all(one.is_up for one in self.controllers):
+            await asyncio.sleep(0.05)
+
     def url(self) -> str:
         return self.choices.one("urls", self.controllers).url
 
