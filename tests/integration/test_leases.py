@@ -1,7 +1,6 @@
 """Several controllers over one database: any takes any call, and the loss of one is bridged."""
 
 import re
-import signal
 import threading
 import time
 from collections import Counter
@@ -15,7 +14,8 @@ import pytest
 from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create, note
 from tests.patience import wait_until
 from tests.postgres import Cluster
-from tests.server import ServerProcess
+from tests.server import Api, ServerProcess
+from tests.simulation.quiet import QuietWorld
 
 FOUR = ["tests/a", "tests/b", "tests/c", "tests/d"]
 MAX_GROUPS = 2
@@ -248,60 +248,6 @@ def test_what_a_killed_controller_held_is_taken_over_once_its_lease_is_over(
     wait_until(lambda: losing.held() == [2, 2, 0])
 
 
-def test_a_paused_holder_wakes_up_late_and_changes_nothing(losing: Controllers) -> None:
-    paused = losing.holder_of("tests/a")
-    other = _other(losing, paused)
-    note(other.url, "tests/a", 90).raise_for_status()
-    paused.process.send_signal(signal.SIGSTOP)
-    late: list[httpx.Response] = []
-    zombie = threading.Thread(
-        target=lambda: late.append(note(paused.url, "tests/a", 99, writer="z"))
-    )
-    zombie.start()
-    wait_until(lambda: losing.held() == [4, 0])
-    answer = note(other.url, "tests/a", 91)
-    assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 91)
-    paused.process.send_signal(signal.SIGCONT)
-    zombie.join()
-    wait_until(lambda: losing.held() == [2, 2, 0])
-    writers = httpx.get(f"{other.url}/v1/streams/tests/a/writers").json()["writers"]
-    known = {one["writer"] for one in writers}
-    assert known == ({"w", "z"} if late[0].is_success else {"w"})
-    watermark = note(paused.url, "tests/a", 92).json()["watermark"]
-    assert watermark == NOW + 92
-
-
-def test_a_registration_that_lay_at_a_paused_controller_does_not_fence_its_own_writer(
-    losing: Controllers,
-) -> None:
-    paused = losing.holder_of("tests/c")
-    other = _other(losing, paused)
-    path, body = "/v1/streams/tests/c/writers/cut/register", {"registration_id": "first"}
-    paused.process.send_signal(signal.SIGSTOP)
-    late: list[httpx.Response] = []
-    lying = threading.Thread(
-        target=lambda: late.append(httpx.post(f"{paused.url}{path}", json=body))
-    )
-    lying.start()
-    wait_until(lambda: losing.held() == [4, 0])
-    repeated = httpx.post(f"{other.url}{path}", json=body).json()
-    assert repeated["incarnation"] == 1
-    noted = note(other.url, "tests/c", 93, writer="cut", incarnation=1)
-    assert noted.status_code == 200
-    paused.process.send_signal(signal.SIGCONT)
-    lying.join()
-    assert late[0].json().get("incarnation", 1) == 1
-    wait_until(lambda: losing.held() == [2, 2, 0])
-    for server in losing.servers:
-        assert httpx.post(f"{server.url}{path}", json=body).json()["incarnation"] == 1
-        noted = note(server.url, "tests/c", 94, writer="cut", incarnation=1)
-        assert noted.status_code == 200
-    left = httpx.post(
-        f"{paused.url}{path.replace('register', 'leave')}", json={"incarnation": 1}
-    )
-    assert left.status_code == 200
-
-
 def test_who_was_paused_in_the_midst_of_a_commit_costs_nobody_else_his_lease(
     losing: Controllers,
 ) -> None:
@@ -323,26 +269,49 @@ def test_who_was_paused_in_the_midst_of_a_commit_costs_nobody_else_his_lease(
     wait_until(lambda: losing.query(leases) == living)
 
 
-def test_a_controller_that_is_stopped_gives_everything_up_at_once(losing: Controllers) -> None:
-    leaving = losing.holder_of("tests/b")
-    other = _other(losing, leaving)
-    revision = httpx.get(f"{other.url}/v1/streams/tests/b").json()["revision"]
-    far = next(one for one in FOUR if losing.holder_of(one) is other)
-    polled: list[int] = []
+@pytest.mark.parametrize("world", [2], indirect=True)
+def test_a_registration_that_lay_at_a_paused_controller_does_not_fence_its_own_writer(
+    world: QuietWorld,
+) -> None:
+    with Api(world.controllers[0].url, "tests/c", transport=world.transport()) as api:
+        api.create()
+        world.sleep(5)
+        paused = world.holder_of(api.name)
+        (other,) = (one for one in world.controllers if one is not paused)
+        path, body = f"{api.path}/writers/cut/register", {"registration_id": "first"}
+        paused.node.pause_for(5)
+        lying = world.begin(world.client(paused).post(path, json=body))
+        world.until(lambda: world.held() == [1, 0])
+        api.client.base_url = other.url
+        assert api.post("writers/cut/register", **body)["incarnation"] == 1
+        api.note("cut", NOW + 1, incarnation=1)
+        assert world.wait(lying).json().get("incarnation", 1) == 1
+        world.sleep(5)
+        for one in world.controllers:
+            api.client.base_url = one.url
+            assert api.post("writers/cut/register", **body)["incarnation"] == 1
+            api.note("cut", NOW + 2, incarnation=1)
+        api.post("writers/cut/leave", incarnation=1)
 
-    def poll() -> None:
-        query = {"after": revision + 1_000, "wait_ms": 30_000}
-        answer = httpx.get(f"{leaving.url}/v1/streams/{far}/marks", params=query, timeout=40)
-        polled.append(answer.status_code)
 
-    polling = threading.Thread(target=poll)
-    polling.start()
-    other.wait_for_waiting(1)
-    assert leaving.stop() == 0
-    assert losing.query("SELECT address FROM controllers") == [(other.url,)]
-    polling.join()
-    assert polled == [503]
-    assert note(other.url, "tests/b", 100).status_code == 200
-    wait_until(lambda: losing.held() == [4, 0])
-    leaving.start()
-    wait_until(lambda: losing.held() == [2, 2, 0])
+@pytest.mark.parametrize("world", [2], indirect=True)
+def test_a_controller_that_is_stopped_gives_everything_up_at_once(world: QuietWorld) -> None:
+    for stream in FOUR:
+        with Api(world.controllers[0].url, stream, transport=world.transport()) as api:
+            api.create()
+    world.until(lambda: world.held() == [2, 2, 0])
+    leaving, other = world.controllers
+    far = next(one for one in FOUR if world.holder_of(one) is other)
+    near = next(one for one in FOUR if world.holder_of(one) is leaving)
+    path = f"/v1/streams/{far}/marks?after=1000&wait_ms=30000"
+    polling = world.begin(world.client(leaving).get(path))
+    world.sleep(1)
+    leaving.stop()
+    world.run(leaving.until_ended())
+    assert world.disk.look("SELECT address FROM controllers") == [(other.url,)]
+    assert world.wait(polling).status_code == 503
+    with Api(other.url, near, transport=world.transport()) as api:
+        api.note("w", NOW, 1)
+    world.until(lambda: world.held() == [4, 0])
+    world.start(leaving)
+    world.until(lambda: world.held() == [2, 2, 0])

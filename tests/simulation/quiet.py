@@ -41,7 +41,11 @@ class QuietWorld:
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Let time pass until something is done."""
-        return self._loop.run_until_complete(self.begin(work))
+        return self.wait(self.begin(work))
+
+    def wait(self, task: asyncio.Task[_T]) -> _T:
+        """Let time pass until what was begun is done."""
+        return self._loop.run_until_complete(task)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
