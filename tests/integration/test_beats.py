@@ -1,105 +1,109 @@
-"""Beats over a real server: who has nothing new to say repeats its last time, and keeps its place."""
+"""Beats: who has nothing new to say repeats its last time, and keeps its place."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from tests.integration.shop import MINUTE, NOON, Open, Shop
+from tests.integration.shop import MINUTE, NOON, Shop
 from tests.patience import wait_until
 from tests.server import ServerProcess
+from tests.simulation.quiet import QuietWorld
 from tidegauge.errors import InvalidTimeError, WriterFencedError
-from writer_client import TimeReporter, Writer
+from writer_client import AsyncTimeReporter, AsyncWriter, Writer
 
 TIMEOUT_MS = 1_500
 HELD = timedelta(hours=1)
 """How long events linger that nobody is to acknowledge."""
 
 
-def _is_expired(shop: Shop, writer: str) -> Callable[[], bool]:
-    return lambda: shop.states()[writer] == "expired"
+def _open(world: QuietWorld, **settings: object) -> Shop:
+    """Make a stream, whose writers are dropped soon."""
+    settings = {"aggregation_timeout_ms": TIMEOUT_MS} | settings
+    return Shop(world.controllers[0].url, transport=world.transport(), **settings)
+
+
+def _until_expired(world: QuietWorld, shop: Shop, writer: str) -> None:
+    """Let a writer be silent for too long, while another one is ahead."""
+
+    def is_expired() -> bool:
+        shop.notes("fast", NOON + MINUTE, 0)
+        return shop.states()[writer] == "expired"
+
+    world.until(is_expired)
 
 
 def test_a_writer_whose_events_are_not_acknowledged_is_not_dropped_for_silence(
-    shared_server: ServerProcess, open_shop: Open
+    world: QuietWorld,
 ) -> None:
-    shop = open_shop(log="embedded", aggregation_timeout_ms=TIMEOUT_MS)
+    shop = _open(world, log="embedded")
     shop.notes("silent", NOON, 0)
-    with Writer(shared_server.url, shop.name, "slow", first_time=NOON, linger=HELD) as slow:
-        slow.write("still on its way", key="k", event_time=NOON)
-        shop.notes("fast", NOON + MINUTE, 0)
-        shop.until(_is_expired(shop, "silent"), beating="fast")
-        assert shop.states()["slow"] == "behind"
-        assert shop.mark == (NOON, {"0": 0})
+    slow = AsyncWriter(
+        world.controllers[0].url, shop.name, "slow", first_time=NOON, linger=HELD
+    )
+    world.run(slow.open())
+    world.run(slow.write("still on its way", key="k", event_time=NOON))
+    _until_expired(world, shop, "silent")
+    assert shop.states()["slow"] == "behind"
+    assert shop.mark == (NOON, {"0": 0})
+    world.run(slow.close())
 
 
-def test_an_idle_writer_is_dropped_unless_it_always_beats(
-    shared_server: ServerProcess, open_shop: Open
+@pytest.mark.parametrize(
+    ("client", "log"), [(AsyncWriter, "embedded"), (AsyncTimeReporter, "external")]
+)
+def test_who_is_idle_or_closed_is_dropped_unless_it_always_beats(
+    world: QuietWorld, client: Callable[..., AsyncWriter], log: str
 ) -> None:
-    shop = open_shop(log="embedded", aggregation_timeout_ms=TIMEOUT_MS)
-    url, stream = shared_server.url, shop.name
-    with (
-        Writer(url, stream, "idle", first_time=NOON) as idle,
-        Writer(url, stream, "beating", first_time=NOON, beat="always") as beating,
-    ):
-        idle.open()
-        beating.open()
-        shop.notes("fast", NOON + MINUTE, 0)
-        shop.until(_is_expired(shop, "idle"), beating="fast")
-        assert shop.states()["beating"] == "behind"
-
-
-def test_a_writer_that_is_closed_or_has_left_beats_no_more(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded", aggregation_timeout_ms=TIMEOUT_MS)
-    url, stream = shared_server.url, shop.name
-    closed = Writer(url, stream, "closed", first_time=NOON, beat="always")
-    left = Writer(url, stream, "left", first_time=NOON + MINUTE, beat="always")
-    for writer in (closed, left):
-        writer.open()
-    closed.close()
-    left.leave()
-    shop.notes("fast", NOON + MINUTE, 0)
-    shop.until(_is_expired(shop, "closed"), beating="fast")
+    shop, url = _open(world, log=log), world.controllers[0].url
+    idle = client(url, shop.name, "idle", first_time=NOON)
+    beating, closed = (
+        client(url, shop.name, name, first_time=NOON, beat="always")
+        for name in ("beating", "closed")
+    )
+    left = client(url, shop.name, "left", first_time=NOON + MINUTE, beat="always")
+    for one in (idle, beating, closed, left):
+        world.run(one.open())
+    world.run(closed.close())
+    world.run(left.leave())
+    _until_expired(world, shop, "idle")
+    _until_expired(world, shop, "closed")
+    assert shop.states()["beating"] == "behind"
     assert shop.states()["left"] == "left"
+    for one in (idle, beating):
+        world.run(one.close())
 
 
 def test_a_beat_before_the_first_note_says_what_the_registration_told(
-    shared_server: ServerProcess, open_shop: Open
+    world: QuietWorld,
 ) -> None:
-    shop = open_shop(log="embedded", aggregation_timeout_ms=600)
+    shop = _open(world, log="embedded")
     shop.notes("fast", NOON, 0)
-    with Writer(shared_server.url, shop.name, "new", beat="always") as new:
-        new.open()
-        assert new.told_time == NOON
-        wait_until(lambda: shop.states()["new"] == "active")
-        assert {one["time"] for one in shop.writers()} == {NOON}
-        with pytest.raises(InvalidTimeError):
-            new.note_time(NOON - 1)
-        new.note_time(NOON)
+    new = AsyncWriter(world.controllers[0].url, shop.name, "new", beat="always")
+    world.run(new.open())
+    assert new.told_time == NOON
+    world.until(lambda: shop.states()["new"] == "active")
+    assert {one["time"] for one in shop.writers()} == {NOON}
+    with pytest.raises(InvalidTimeError):
+        new.note_time(NOON - 1)
+    new.note_time(NOON)
+    world.run(new.close())
 
 
-def test_a_beat_that_is_fenced_ends_the_writer(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded", aggregation_timeout_ms=600)
-    writer = Writer(shared_server.url, shop.name, "api-1", first_time=NOON, beat="always")
-    writer.open()
+def test_a_beat_that_is_fenced_ends_the_writer(world: QuietWorld) -> None:
+    shop = _open(world, log="embedded")
+    writer = AsyncWriter(
+        world.controllers[0].url, shop.name, "api-1", first_time=NOON, beat="always"
+    )
+    world.run(writer.open())
     shop.says("api-1", "register")
-    wait_until(lambda: _fails(writer.flush))
-    with pytest.raises(WriterFencedError) as fenced:
-        writer.close()
-    assert fenced.value.incarnation == 2
-
-
-def _fails(call: Callable[[], None]) -> bool:
-    try:
-        call()
-    except WriterFencedError:
-        return True
-    return False
+    world.sleep(TIMEOUT_MS / 1_000)
+    for call in (writer.flush, writer.close):
+        with pytest.raises(WriterFencedError) as fenced:
+            world.run(call())
+        assert fenced.value.incarnation == 2
 
 
 def test_an_outage_does_not_end_a_writer_that_beats(
@@ -122,46 +126,33 @@ def test_an_outage_does_not_end_a_writer_that_beats(
         writer.flush()
 
 
-def test_a_reporter_beats_when_it_is_told_to(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(aggregation_timeout_ms=TIMEOUT_MS)
+def test_a_reporter_beats_when_it_is_told_to(world: QuietWorld) -> None:
+    shop = _open(world)
     shop.notes("silent", NOON, 0)
-    with TimeReporter(shared_server.url, shop.name, "slow") as slow:
-        slow.note_time(NOON, {0: 4})
+    slow = AsyncTimeReporter(world.controllers[0].url, shop.name, "slow")
+    world.run(slow.note_time(NOON, {0: 4}))
 
-        def drops_the_silent_one() -> bool:
-            slow.beat()
-            return shop.states()["silent"] == "expired"
+    async def beat() -> None:
+        while True:
+            await slow.beat()
+            await asyncio.sleep(0.5)
 
-        shop.notes("fast", NOON + MINUTE, 0)
-        shop.until(drops_the_silent_one, beating="fast")
-        assert shop.states()["slow"] == "behind"
-
-
-def test_a_reporter_can_beat_by_itself(shared_server: ServerProcess, open_shop: Open) -> None:
-    shop = open_shop(aggregation_timeout_ms=TIMEOUT_MS)
-    url, stream = shared_server.url, shop.name
-    with (
-        TimeReporter(url, stream, "idle", first_time=NOON) as idle,
-        TimeReporter(url, stream, "beating", first_time=NOON, beat="always") as beating,
-    ):
-        idle.open()
-        beating.open()
-        shop.notes("fast", NOON + MINUTE, 0)
-        shop.until(_is_expired(shop, "idle"), beating="fast")
-        assert shop.states()["beating"] == "behind"
+    beating = world.begin(beat())
+    _until_expired(world, shop, "silent")
+    assert shop.states()["slow"] == "behind"
+    beating.cancel()
+    world.run(slow.close())
 
 
-def test_a_reporter_tells_that_its_beat_was_fenced_at_the_next_call(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(aggregation_timeout_ms=600)
-    with TimeReporter(
-        shared_server.url, shop.name, "api-1", first_time=NOON, beat="always"
-    ) as one:
-        one.open()
-        shop.says("api-1", "register")
-        wait_until(lambda: _fails(one.open))
+def test_a_reporter_tells_that_its_beat_was_fenced_at_the_next_call(world: QuietWorld) -> None:
+    shop = _open(world)
+    one = AsyncTimeReporter(
+        world.controllers[0].url, shop.name, "api-1", first_time=NOON, beat="always"
+    )
+    world.run(one.open())
+    shop.says("api-1", "register")
+    world.sleep(TIMEOUT_MS / 1_000)
+    for call in (one.open, lambda: one.note_time(NOON, {})):
         with pytest.raises(WriterFencedError):
-            one.note_time(NOON, {})
+            world.run(call())
+    world.run(one.close())
