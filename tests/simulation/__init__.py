@@ -21,6 +21,7 @@ module          what it simulates, or does
 ``scenario``    who does what in a run, and when faults happen
 ``judge``       what must hold at the end
 ``run``         one run from its seed to its verdict
+``quiet``       a world without chance, for tests that would wait for clocks
 ``defects``     defects to be planted in the product
 ``shrinking``   the fewest faults with which a run fails
 ==============  =================================================================================

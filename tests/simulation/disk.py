@@ -86,7 +86,8 @@ class Disk:
             self.connection.create_function(name, arguments, value)
         self.intensity = 0.0
         """How often something happens to a transaction, compared with the usual."""
-        self._full_until = -1.0
+        self.full_until = -1.0
+        """It refuses all transactions that change something, until this time of the loop."""
         self.stuck_until: dict[str, float] = {}
         """Controllers whose transactions wait, and how long, s."""
         self.transactions = 0
@@ -102,8 +103,8 @@ class Disk:
             current_node().pause_for(choices.between("length of sleeps", 0.5, 4))
         now_s = self.loop.time()
         if choices.strikes("refused", 0.02 * much):
-            self._full_until = now_s + choices.between("length of fullness", 0.0, 0.4)
-        if now_s <= self._full_until:
+            self.full_until = now_s + choices.between("length of fullness", 0.0, 0.4)
+        if now_s <= self.full_until:
             return Plan(delay_s, "refused")
         if choices.strikes("last", 0.008 * much):
             return Plan(delay_s, choices.one("last when", ["last before", "last behind"]))

@@ -80,6 +80,10 @@ class QuietWorld:
         while not controller.is_up:
             self.sleep(0.1)
 
+    def refuse_for(self, seconds: float) -> None:
+        """Let the database refuse every change for a while."""
+        self.disk.full_until = self._loop.time() + seconds
+
     def held(self) -> list[int]:
         """Count the streams of each of several controllers, and at last those that nobody holds."""
         counts = self.disk.look(
