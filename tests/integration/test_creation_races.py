@@ -16,8 +16,6 @@ from tests.integration.in_process import in_process
 from tests.patience import PATIENCE_S, until, wait_until
 from tests.postgres import Cluster
 
-pytestmark = pytest.mark.about_sql
-
 EMBEDDED = {**SETTINGS, "log": "embedded"}
 HELD_UP = (
     "SELECT count(*) FROM pg_stat_activity "

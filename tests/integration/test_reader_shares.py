@@ -1,17 +1,24 @@
 """Readers of a group share its segments evenly again after any change, and begin where it says."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any
 
-import httpx
 import pytest
 
-from reader_client import Reader, ReaderGroup, StreamClient, TimeWindow
+from reader_client import (
+    AsyncReader,
+    AsyncReaderGroup,
+    AsyncStreamClient,
+    Reader,
+    ReaderGroup,
+    StreamClient,
+    TimeWindow,
+)
 from tests.integration.shares import shares
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
+from tests.simulation.quiet import QuietWorld
 
 pytestmark = pytest.mark.only_on("sqlite", "groups are the same on each database")
 
@@ -19,80 +26,40 @@ _NUMBERS = count(1)
 NOW = 1_700_000_000_000
 
 
-class Party:
-    """Some readers of a group of one stream, and how often their hearts were heard."""
-
-    def __init__(self, url: str, patch: pytest.MonkeyPatch) -> None:
-        self.url, self.name = url, f"shares/stream-{next(_NUMBERS)}"
-        self.readers: dict[str, Reader] = {}
-        self.heard: dict[str, int] = {}
-        self._send = httpx.AsyncClient.send
-        patch.setattr(httpx.AsyncClient, "send", self._count_of(self._send))
-
-    def _count_of(self, send: Callable[..., Any]) -> Callable[..., Any]:
-        async def counted(
-            client: httpx.AsyncClient, request: httpx.Request, **more: Any
-        ) -> httpx.Response:
-            answer: httpx.Response = await send(client, request, **more)
-            *_, reader, call = request.url.path.split("/")
-            if call == "heartbeat":
-                self.heard[reader] = self.heard.get(reader, 0) + 1
-            return answer
-
-        return counted
-
-    def join(self, name: str) -> None:
-        self.readers[name] = Reader(self.url, self.name, name)
-        self.readers[name].open()
-
-    def leave(self, name: str) -> None:
-        self.readers.pop(name).close()
-
-    def beat(self) -> None:
-        """Wait until every reader has heard by its heart what happened before."""
-        # The beat that is under way may have been answered before it happened.
-        wanted = {name: self.heard.get(name, 0) + 2 for name in self.readers}
-        wait_until(lambda: all(self.heard.get(one, 0) >= wanted[one] for one in wanted))
-
-    def read_next(self, group: ReaderGroup) -> None:
-        """Let each reader read once, those with the most segments first."""
-        owned = shares(group)
-        for name in sorted(self.readers, key=lambda one: -owned.get(one, 0)):
-            assert self.readers[name].read_next(wait_ms=0) == []
+HEARTBEAT_S = 0.1
 
 
-@pytest.fixture
-def party(shared_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Party]:
-    party = Party(shared_server.url, monkeypatch)
-    with ExitStack() as stack:
-        yield party
-        for reader in party.readers.values():
-            stack.callback(reader.close)
+def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(world: QuietWorld) -> None:
+    url, name = world.controllers[0].url, "shares/stream"
+    client, group = AsyncStreamClient(url, name), AsyncReaderGroup(url, name)
+    world.run(client.create(segments=4))
+    world.run(group.create([name], heartbeat_ms=int(HEARTBEAT_S * 1_000)))
+    readers: dict[str, AsyncReader] = {}
 
+    def owned() -> dict[str, int]:
+        state = world.run(group.describe()).state.readers
+        return {one: sum(map(len, reader.owned.values())) for one, reader in state.items()}
 
-def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(
-    shared_server: ServerProcess, party: Party
-) -> None:
-    with (
-        StreamClient(shared_server.url, party.name) as client,
-        ReaderGroup(shared_server.url, party.name) as group,
-    ):
-        client.create(segments=4)
-        group.create([party.name], heartbeat_ms=100)
-        after = {}
-        changes: dict[str, Callable[[], object]] = {
-            "a joins": lambda: party.join("a"),
-            "b joins": lambda: party.join("b"),
-            "c joins": lambda: party.join("c"),
-            "0 is split": lambda: client.split(0, 3),
-            "1 and 2 are merged": lambda: client.merge([1, 2]),
-            "b leaves": lambda: party.leave("b"),
-        }
-        for change, happen in changes.items():
-            happen()
-            party.beat()
-            party.read_next(group)
-            after[change] = sorted(shares(group).values())
+    async def join(one: str) -> None:
+        readers[one] = AsyncReader(url, name, one)
+        await readers[one].open()
+
+    after = {}
+    changes: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "a joins": lambda: join("a"),
+        "b joins": lambda: join("b"),
+        "c joins": lambda: join("c"),
+        "0 is split": lambda: client.split(0, 3),
+        "1 and 2 are merged": lambda: client.merge([1, 2]),
+        "b leaves": lambda: readers.pop("b").close(),
+    }
+    for change, happen in changes.items():
+        world.run(happen())
+        world.sleep(1.5 * HEARTBEAT_S)
+        shares = owned()
+        for one in sorted(readers, key=lambda one: -shares.get(one, 0)):
+            assert world.run(readers[one].read_next(wait_ms=0)) == []
+        after[change] = sorted(owned().values())
     assert after == {
         "a joins": [4],
         "b joins": [2, 2],
@@ -101,31 +68,34 @@ def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(
         "1 and 2 are merged": [1, 2, 2],
         "b leaves": [2, 3],
     }
+    for reader in readers.values():
+        world.run(reader.close())
 
 
 def test_who_waits_takes_its_share_without_being_asked_again(
-    shared_server: ServerProcess, party: Party
+    shared_server: ServerProcess,
 ) -> None:
+    name = f"shares/stream-{next(_NUMBERS)}"
     with (
-        ReaderGroup(shared_server.url, party.name) as group,
-        Api(shared_server.url, party.name) as api,
+        ReaderGroup(shared_server.url, name) as group,
+        Api(shared_server.url, name) as api,
     ):
         api.create(log="embedded", segments=2)
-        group.create([party.name], heartbeat_ms=100, dead_after_ms=300)
-        dead = f"/v1/reader-groups/{party.name}/readers/dead"
+        group.create([name], heartbeat_ms=100, dead_after_ms=300)
+        dead = f"/v1/reader-groups/{name}/readers/dead"
         epoch = api.client.post(dead).raise_for_status().json()["epoch"]
-        state = api.client.get(f"/v1/reader-groups/{party.name}/state")
+        state = api.client.get(f"/v1/reader-groups/{name}/state")
         document = state.json() | {"unassigned": {}}
-        document["readers"]["dead"] = {"epoch": epoch, "owned": {party.name: {"0": 0, "1": 0}}}
+        document["readers"]["dead"] = {"epoch": epoch, "owned": {name: {"0": 0, "1": 0}}}
         api.client.put(
-            f"/v1/reader-groups/{party.name}/state",
+            f"/v1/reader-groups/{name}/state",
             json=document,
             headers={"if-match": state.headers["etag"]},
         ).raise_for_status()
         _append(api, ("k", NOW))
-        party.join("heir")
-        assert [one.key for one in party.readers["heir"].read_next(wait_ms=30_000)] == ["k"]
-        assert shares(group) == {"heir": 2}
+        with Reader(shared_server.url, name, "heir") as heir:
+            assert [one.key for one in heir.read_next(wait_ms=30_000)] == ["k"]
+            assert shares(group) == {"heir": 2}
 
 
 @pytest.mark.parametrize(
