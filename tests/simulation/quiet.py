@@ -6,6 +6,7 @@ all tests, which lends it the clocks.
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -132,9 +133,14 @@ class _Waiting(httpx.BaseTransport):
 def quiet_world(controllers: int) -> Iterator[QuietWorld]:
     """Make one, and check that nothing went wrong that nobody took; its trace is printed."""
     verdict = Verdict(Wanted(seed=1, controllers=controllers))
+    thread, really_sleep = threading.get_ident(), time.sleep
+
+    def sleep(seconds: float) -> None:
+        (made.sleep if threading.get_ident() == thread else really_sleep)(seconds)
+
     with clocks.lent(), staged(verdict, Choices("1"), print) as world:
         made = QuietWorld(world)
-        with mock.patch.object(time, "sleep", made.sleep):
+        with mock.patch.object(time, "sleep", sleep):
             yield made
         vars(made).clear()
     assert not verdict.faults

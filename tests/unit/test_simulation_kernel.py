@@ -1,10 +1,13 @@
-"""The event loop of simulations, and the private parts of asyncio that it needs."""
+"""The event loop of simulations, the private parts of asyncio that it needs, and clocks."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from controller.http import timing
+from tests.simulation import clocks
 from tests.simulation.choices import Choices
 from tests.simulation.kernel import Node, SimulatedLoop
 
@@ -100,3 +103,14 @@ def test_a_set_of_tasks_has_the_same_order_in_every_process() -> None:
         noted += [one.get_name() for one in done]
 
     assert play(work) == [f"{number}" for number in range(20)]
+
+
+def test_clocks_are_lent_to_those_who_bound_them_and_given_back() -> None:
+    def bound() -> list[object]:
+        return [time.monotonic, time.perf_counter_ns, time.sleep, vars(timing)["perf_counter"]]
+
+    real = bound()
+    with clocks.lent():
+        assert not set(bound()) & set(real)
+        assert time.monotonic() == clocks.monotonic_s()
+    assert bound() == real
