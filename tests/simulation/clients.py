@@ -130,7 +130,6 @@ def write(
     world: World,
     book: StreamBook,
     *,
-    pause_s: float = 0.25,
     transactions: float = 0.0,
     lies: float = 0.0,
     lag_ms: int = 0,
@@ -164,7 +163,7 @@ def write(
                 await writer.flush()
                 pen.acknowledge()
                 book.heard[program.name] = noted_s
-            await _rest(program, pause_s)
+            await _rest(program, 0.5)
         if leaves:
             await writer.leave()
         else:
@@ -214,7 +213,7 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
         pen.acknowledge()  # a commit flushes
 
 
-def report(world: World, book: StreamBook, *, pause_s: float = 0.3) -> Work:
+def report(world: World, book: StreamBook) -> Work:
     """Write events to a log elsewhere, and note time for them."""
 
     async def work(program: Program) -> None:
@@ -230,13 +229,13 @@ def report(world: World, book: StreamBook, *, pause_s: float = 0.3) -> Work:
                 events.append(pen.event())
                 position[partition] = len(events)
             await reporter.note_time(pen.promise(), dict(position))
-            await _rest(program, pause_s)
+            await _rest(program, 0.6)
         await reporter.close()
 
     return work
 
 
-def publish(world: World, book: StreamBook, *, pause_s: float = 0.5) -> Work:
+def publish(world: World, book: StreamBook) -> Work:
     """Publish the numbered batches of a job, again from the last that is not known to be done."""
     batches: dict[int, tuple[pa.RecordBatch, int]] = {}
     done = 0
@@ -272,7 +271,7 @@ def publish(world: World, book: StreamBook, *, pause_s: float = 0.5) -> Work:
             )
             book.units[unit] = "committed"
             done = number
-            await _rest(program, pause_s)
+            await _rest(program, 1.0)
         await transport.aclose()
 
     return work
@@ -367,7 +366,7 @@ def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
     return work
 
 
-def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float = 1.0) -> Work:
+def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float) -> Work:
     """Do what operators do, again and again, while there is writing."""
     all_acts: dict[str, Callable[[AsyncStreamClient, Program, StreamBook], object]] = {
         "scale": _scale,

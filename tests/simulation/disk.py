@@ -85,7 +85,9 @@ class Disk:
         ):
             self.connection.create_function(name, arguments, value)
         self.intensity = 0.0
-        """How often something happens to a transaction, compared with the usual."""
+        """How often something happens to a transaction: 1 is seldom."""
+        self.usual = 1.0
+        """Its intensity in this run, but for the rough times and the calm."""
         self.full_until = -1.0
         """It refuses all transactions that change something, until this time of the loop."""
         self.stuck_until: dict[str, float] = {}

@@ -49,7 +49,9 @@ class Network(httpx.AsyncBaseTransport):
         self.choices = choices
         self.places: dict[str, Place] = {}
         self.intensity = 0.0
-        """How often something happens to a request, compared with the usual."""
+        """How often something happens to a request: 1 is seldom."""
+        self.usual = 1.0
+        """Its intensity in this run, but for the rough times and the calm."""
         self.requests = 0
         self.cut_off: set[tuple[str, str]] = set()
         """Pairs of host and client, by their names, of which neither reaches the other."""

@@ -1,8 +1,9 @@
 """Who does what in a run, and when faults happen.
 
-A *story* is about one subject and makes about a hundred requests; the *long* form has several
+A *story* is about one subject and makes some two hundred requests; the *long* form has several
 at once, for 24 s. Both have the same course: things are created, faults happen for a while, then it
-is calm, the writers end, the readers read to the end, and the judge has its say.
+is calm, the writers end, the readers read to the end, and the judge has its say. Few requests are
+made in the calm, which would find little and cost most.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from tests.simulation.ledger import GroupBook, StreamBook
 from tests.simulation.network import Network
 from tests.simulation.world import Expected, Program, Work, World
 
-_SUBJECTS_OF_LONG = 3
 _READ_OUT_S = 30.0
 """How long readers may take to read to the end."""
 _EXACT = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
@@ -24,29 +24,25 @@ _FOR_EVER = {"aggregation_timeout_ms": None, "hold_limit_ms": None}
 
 
 class Course(NamedTuple):
-    """How long faults happen, and how seldom clients act, compared with the usual."""
+    """How long faults happen, and how many subjects there are."""
 
     faults_s: float
-    slowness: float
-    is_short: bool
+    subjects: int
     about: str | None = None
     """The subject; the seed chooses if left out."""
 
 
-STORY = Course(faults_s=4.0, slowness=2.0, is_short=True)
-LONG = Course(faults_s=14.0, slowness=1.5, is_short=False)
+STORY = Course(faults_s=4.0, subjects=1)
+LONG = Course(faults_s=14.0, subjects=3)
 
 
 class Cast:
     """The streams and programs of a run."""
 
-    def __init__(self, world: World, course: Course) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.course = course
         self.creators: list[Program] = []
         self.writers: list[Program] = []
-        self.network = 1.0
-        """How often something happens to a request, compared with the usual."""
         self._waiting: list[Program] = []
 
     def stream(self, name: str, groups: int = 1, **settings: object) -> StreamBook:
@@ -63,9 +59,8 @@ class Cast:
         return book
 
     def write(self, book: StreamBook, count: int, **more: float) -> list[Program]:
-        pause_s = 0.25 * self.course.slowness
         return [
-            self.writer(book, clients.write(self.world, book, pause_s=pause_s, **more))  # type: ignore[arg-type]
+            self.writer(book, clients.write(self.world, book, **more))  # type: ignore[arg-type]
             for _ in range(count)
         ]
 
@@ -85,8 +80,7 @@ class Cast:
         self._waiting.append(program)
         return program
 
-    def operator(self, book: StreamBook, *acts: str, pause_s: float = 1.0) -> None:
-        pause_s *= self.course.slowness
+    def operator(self, book: StreamBook, *acts: str, pause_s: float) -> None:
         work = clients.operate(self.world, book, list(acts), pause_s=pause_s)
         self.other("operator", book, work)
 
@@ -100,27 +94,29 @@ class Cast:
 
 
 def writing(cast: Cast) -> None:
+    cast.world.disk.usual = 3.0
     book = cast.stream("writing")
     cast.write(book, 3)
     cast.other("glancer", book, clients.glance(cast.world, book))
 
 
 def returning(cast: Cast) -> None:
-    cast.network = 6.0
+    cast.world.network.usual = 6.0
     cast.write(cast.stream("returning"), 3, stays_s=0.3)
 
 
 def transactions(cast: Cast) -> None:
+    cast.world.network.usual = 3.0
     book = cast.stream("transactions")
     cast.write(book, 2, transactions=0.5)
-    cast.operator(book, "scale", "look", pause_s=2.0)
+    cast.operator(book, "scale", "look", pause_s=4.0)
 
 
 def scaling(cast: Cast) -> None:
-    cast.network = 6.0
+    cast.world.network.usual = 6.0
     book = cast.stream("scaling", max_segments=8, segments=4)
     cast.write(book, 2, transactions=0.1)
-    cast.operator(book, "scale", pause_s=0.4)
+    cast.operator(book, "scale", pause_s=0.8)
 
 
 def policy(cast: Cast) -> None:
@@ -137,7 +133,7 @@ def reading(cast: Cast) -> None:
 def truncating(cast: Cast) -> None:
     book = cast.stream("truncating")
     cast.write(book, 2)
-    cast.operator(book, "truncate", "truncate", "scale", pause_s=0.7)
+    cast.operator(book, "truncate", "truncate", "scale", pause_s=1.4)
 
 
 def retaining(cast: Cast) -> None:
@@ -149,9 +145,8 @@ def retaining(cast: Cast) -> None:
 def batches(cast: Cast) -> None:
     book = cast.stream("batches")
     cast.write(book, 1)
-    work = clients.publish(cast.world, book, pause_s=0.5 * cast.course.slowness)
-    cast.other("job", book, work)
-    cast.operator(book, "scale", pause_s=2.0)
+    cast.other("job", book, clients.publish(cast.world, book))
+    cast.operator(book, "scale", pause_s=4.0)
 
 
 def sealing(cast: Cast) -> None:
@@ -187,8 +182,7 @@ def reporting(cast: Cast) -> None:
     book = cast.stream("reporting", groups=0, log="external", segments=3)
     book.external = {0: [], 1: [], 2: []}
     for _ in range(3):
-        pause_s = 0.3 * cast.course.slowness
-        cast.writer(book, clients.report(cast.world, book, pause_s=pause_s))
+        cast.writer(book, clients.report(cast.world, book))
 
 
 def many(cast: Cast) -> None:
@@ -205,17 +199,11 @@ SUBJECTS = (
 )
 
 
-def prepare(world: World, cast: Cast) -> None:
+def prepare(world: World, cast: Cast, course: Course) -> None:
     """Choose what a run is about."""
-    chosen = list(SUBJECTS)
-    if cast.course.about:
-        chosen = [one for one in SUBJECTS if one.__name__ == cast.course.about]
-    elif cast.course.is_short:
-        chosen = [world.choices.one("subject", SUBJECTS)]
-    else:
-        world.choices.of("subject").shuffle(chosen)
-        del chosen[_SUBJECTS_OF_LONG:]
-    for subject in chosen:
+    possible = [one for one in SUBJECTS if course.about in {None, one.__name__}]
+    world.choices.of("subject").shuffle(possible)
+    for subject in possible[: course.subjects]:
         world.loop.trace("subject", subject.__name__)
         subject(cast)
 
@@ -224,10 +212,11 @@ async def play(world: World, course: Course) -> None:
     """Play a whole run, up to the calm before the judging."""
     loop = world.loop
     await world.start()
-    cast = Cast(world, course)
-    prepare(world, cast)
+    cast = Cast(world)
+    prepare(world, cast, course)
     await cast.begin()
-    world.network.intensity, world.disk.intensity = cast.network, 1.0
+    for one in (world.network, world.disk):
+        one.intensity = one.usual
     await _rage(world, loop.time() + course.faults_s)
     world.choices.are_faults_over = True
     world.network.intensity = world.disk.intensity = 0.0
@@ -326,7 +315,7 @@ def _roughen(world: World) -> None:
     length_s = world.choices.between("length of roughness", 0.3, 2)
 
     def smooth() -> None:
-        rough.intensity = 0.0 if world.choices.are_faults_over else 1.0
+        rough.intensity = 0.0 if world.choices.are_faults_over else rough.usual
 
     world.loop.call_later(length_s, smooth)
 
