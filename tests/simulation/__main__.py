@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--about", help="a subject of stories; the seed chooses one if left out"
     )
-    parser.add_argument("--long", action="store_true", help="several subjects, for 24 s")
+    parser.add_argument("--long", action="store_true", help="several subjects, and more time")
     parser.add_argument("--only", help="the faults that may happen, such as kill#0,late#3")
     parser.add_argument(
         "--shrink", action="store_true", help="find the fewest faults with which a run fails"

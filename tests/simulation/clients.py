@@ -132,6 +132,7 @@ def write(
     *,
     transactions: float = 0.0,
     lies: float = 0.0,
+    flushes: float = 0.6,
     lag_ms: int = 0,
     stays_s: float = inf,
     leaves: bool = False,
@@ -159,7 +160,7 @@ def write(
             if world.is_calm or random.random() < 0.8:
                 noted_s = world.loop.time()
                 writer.note_time(pen.promise())
-            if world.is_calm or random.random() < 0.6:
+            if world.is_calm or random.random() < flushes:
                 await writer.flush()
                 pen.acknowledge()
                 book.heard[program.name] = noted_s
@@ -377,7 +378,7 @@ def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float) 
 
     async def work(program: Program) -> None:
         client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
-        while not world.is_calm:
+        while world.is_writing:
             await _rest(program, pause_s)
             act = all_acts[program.random.choice(acts)]
             await act(client, program, book)  # type: ignore[misc]
@@ -404,7 +405,7 @@ async def _truncate(client: AsyncStreamClient, program: Program, book: StreamBoo
     info = await client.describe()
     if info.watermark is None:
         return
-    time = info.watermark - program.random.randrange(2_000)
+    time = info.watermark - program.random.randrange(1_000)
     # Also where it is refused: a copy may come late, when groups have read on.
     book.truncated_below = max(time, book.truncated_below or 0)
     with suppress(EventsNeededError):

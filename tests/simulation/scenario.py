@@ -1,7 +1,7 @@
 """Who does what in a run, and when faults happen.
 
 A *story* is about one subject and makes some two hundred requests; the *long* form has several
-at once, for 24 s. Both have the same course: things are created, faults happen for a while, then it
+at once, for some 20 s. Both have the same course: things are created, faults happen for a while, then it
 is calm, the writers end, the readers read to the end, and the judge has its say. Few requests are
 made in the calm, which would find little and cost most.
 """
@@ -115,7 +115,7 @@ def transactions(cast: Cast) -> None:
 def scaling(cast: Cast) -> None:
     cast.world.network.usual = 6.0
     book = cast.stream("scaling", max_segments=8, segments=4)
-    cast.write(book, 2, transactions=0.1)
+    cast.write(book, 2, transactions=0.1, flushes=0.2)
     cast.operator(book, "scale", pause_s=0.8)
 
 
@@ -133,7 +133,7 @@ def reading(cast: Cast) -> None:
 def truncating(cast: Cast) -> None:
     book = cast.stream("truncating")
     cast.write(book, 2)
-    cast.operator(book, "truncate", "truncate", "scale", pause_s=1.4)
+    cast.operator(book, "truncate", "truncate", "scale", pause_s=0.7)
 
 
 def retaining(cast: Cast) -> None:

@@ -7,7 +7,7 @@ from tests.simulation.defects import DEFECTS
 from tests.simulation.test_simulation import simulate
 
 _MOST = 50
-_QUICK = "answer_before_the_commit", "torn_transaction", "truncation_ignores_groups"
+_QUICK = "answer_before_the_commit", "torn_transaction", "no_lease_check"
 
 
 def plant(name: str) -> str:
