@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
+from unittest import mock
 
 _T = TypeVar("_T")
 
@@ -69,18 +70,11 @@ class Choices:
     @contextmanager
     def for_all(self) -> Iterator[None]:
         """Let whoever asks Python for something random have it of this run."""
-        replaced = [
-            (os, "urandom", self._bytes),
-            (random, "_urandom", self._bytes),
-        ]
-        kept = [(module, name, getattr(module, name)) for module, name, _ in replaced]
         state = random.getstate()
         random.seed(f"{self._seed}/random")
+        replace = mock.patch.object
         try:
-            for module, name, value in replaced:
-                setattr(module, name, value)
-            yield
+            with replace(os, "urandom", self._bytes), replace(random, "_urandom", self._bytes):
+                yield
         finally:
-            for module, name, value in kept:
-                setattr(module, name, value)
             random.setstate(state)

@@ -3,8 +3,8 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+from unittest import mock
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -108,18 +108,14 @@ class _Shared(PostgresDatabase):
         self._disk = disk
         self._fate = "well"
         self._plans: dict[str, Plan] = {}
-        made = postgresql._make_engine
-        postgresql._make_engine = self._make_engine  # type: ignore[assignment]
-        try:
+        with mock.patch.object(postgresql, "_make_engine", self._make_engine):
             super().__init__(_ADDRESS)
-        finally:
-            postgresql._make_engine = made
 
     def check(self, connection: Connection) -> None:
         """Find nothing wrong."""
 
     async def connect_to_listen(self) -> Any:
-        return _listening(self._disk)
+        return _Notices(self._disk)
 
     def _make_engine(
         self, _address: object, options: dict[str, Any], _dial: object = None
@@ -181,21 +177,19 @@ class _Shared(PostgresDatabase):
         return NoExecutor()
 
 
-@asynccontextmanager
-async def _listening(disk: Disk) -> AsyncIterator["_Notices"]:
-    notices = _Notices()
-    disk.listeners.append(notices.told)
-    try:
-        yield notices
-    finally:
-        disk.listeners.remove(notices.told)
-
-
 class _Notices:
-    """A connection that listens."""
+    """A connection that listens, while it is entered."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
         self._queue: asyncio.Queue[None] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        self._disk.listeners.append(self._told)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._disk.listeners.remove(self._told)
 
     async def execute(self, _statement: str) -> None:
         """Do what is done already."""
@@ -205,5 +199,5 @@ class _Notices:
             await self._queue.get()
             yield None
 
-    def told(self) -> None:
+    def _told(self) -> None:
         self._queue.put_nowait(None)

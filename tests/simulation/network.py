@@ -160,7 +160,7 @@ class _Exchange:
         self._body: bytes | None = body
         self.is_unheard = False
         self.head: asyncio.Future[tuple[int, Any]] = self._loop.create_future()
-        self.head.add_done_callback(_look)
+        self.head.add_done_callback(lambda head: head.cancelled() or head.exception())
         self.parts: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self._hung_up = asyncio.Event()
         self._status = 0
@@ -239,11 +239,6 @@ class _Exchange:
         """Do something a moment later, in the order in which it was asked for."""
         self._behind_s = max(self._behind_s + 1e-7, self._loop.time() + _FLIGHT_S)
         self._loop.call_at(self._behind_s, work, context=self._loop.world.context)
-
-
-def _look(head: "asyncio.Future[Any]") -> None:
-    if not head.cancelled():
-        head.exception()
 
 
 class _Body(httpx.AsyncByteStream):

@@ -8,10 +8,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import anyio.to_thread
 
@@ -157,19 +158,13 @@ async def _play(world: World, course: scenario.Course, verdict: Verdict) -> None
         verdict.faults += [*world.ledger.troubles, f"nothing to judge: {error!r}"]
 
 
-@contextmanager
-def _in_place_of_threads(loop: SimulatedLoop) -> Iterator[None]:
+def _in_place_of_threads(loop: SimulatedLoop) -> AbstractContextManager[object]:
     """Run what anyio would run in a thread as all others."""
 
     async def run_sync(work: Callable[..., Any], *args: Any, **_options: Any) -> Any:
         return await loop.run_in_executor(None, work, *args)
 
-    kept = anyio.to_thread.run_sync
-    anyio.to_thread.run_sync = run_sync  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        anyio.to_thread.run_sync = kept
+    return mock.patch.object(anyio.to_thread, "run_sync", run_sync)
 
 
 class _Log(logging.Handler):
@@ -215,14 +210,13 @@ def _heard(loop: SimulatedLoop, trace: Trace, verdict: Verdict) -> Iterator[_Log
             verdict.faults.append(f"nobody took: {error!r} ({context.get('message')})")
 
     loop.set_exception_handler(handle)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with warnings.catch_warnings(action="ignore"):
             yield handler
-        finally:
-            root.removeHandler(handler)
-            root.level = level
-            loop.set_exception_handler(lambda *_: None)
+    finally:
+        root.removeHandler(handler)
+        root.level = level
+        loop.set_exception_handler(lambda *_: None)
 
 
 @contextmanager
@@ -245,13 +239,9 @@ def _within_reason(loop: SimulatedLoop) -> Iterator[None]:
 @contextmanager
 def _unheard() -> Iterator[None]:
     """Let what is left of a run end; nobody hears of it."""
-    kept = sys.unraisablehook
-    sys.unraisablehook = lambda _unraisable: None
     logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), mock.patch.object(sys, "unraisablehook"):
             yield
     finally:
         logging.disable(logging.NOTSET)
-        sys.unraisablehook = kept

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.simulation.run import Verdict, Wanted, run
+from tests.simulation.run import Verdict, run
 
 
 def shrink(verdict: Verdict, *, most_runs: int = 60) -> Verdict:
@@ -20,7 +20,8 @@ def shrink(verdict: Verdict, *, most_runs: int = 60) -> Verdict:
         if found.law != law:
             return False
         # Some of those that are left may not happen any more: what follows is another story.
-        best = replace(found, wanted=_only(found.wanted, found.happened))
+        wanted = replace(found.wanted, only=frozenset(found.happened))
+        best = replace(found, wanted=wanted)
         return True
 
     for kind in sorted({_kind(one) for one in verdict.happened}):
@@ -35,10 +36,6 @@ def shrink(verdict: Verdict, *, most_runs: int = 60) -> Verdict:
             if not fails(set(best.happened[at : at + size])):
                 at += size
     return best
-
-
-def _only(wanted: Wanted, happened: list[str]) -> Wanted:
-    return replace(wanted, only=frozenset(happened))
 
 
 def _kind(fault: str) -> str:
