@@ -223,7 +223,7 @@ def test_the_log_does_what_a_list_would(new_database: NewDatabase, effort: Effor
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=effort.times("runs of 40 operations", short=6, long=200),
+            max_examples=effort.times("runs of 40 operations", short=4, long=200),
             stateful_step_count=40,
         ),
     )

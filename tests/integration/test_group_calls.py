@@ -1,14 +1,20 @@
 """What a reader group refuses over HTTP, and what it survives."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.patience import PATIENCE_S
+from controller.background import maintenance
+from controller.configuration import ServeSettings
+from controller.log.compaction import Compactor
+from tests.integration.in_process import in_process
+from tests.patience import PATIENCE_S, until
 from tests.server import Api, ServerProcess
 
 _NUMBERS = count(1)
@@ -89,6 +95,32 @@ def test_dead_readers_go_offline_although_another_group_lost_its_stream(
     while stream.client.get(group).json()["state"]["readers"]:
         assert time.monotonic() < deadline, "the dead reader is still there"
         time.sleep(0.05)
+
+
+def test_a_dead_reader_goes_offline_however_long_compaction_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        compacting = asyncio.Event()
+
+        async def compact(*_: object) -> None:
+            compacting.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(maintenance, "_PERIOD_S", 0.01)
+        monkeypatch.setattr(Compactor, "compact", compact)
+        settings = ServeSettings(database_url=f"sqlite:///{tmp_path}/one.db")
+        async with in_process(settings) as (app, client):
+            (await client.put("/v1/streams/calls/one", json={})).raise_for_status()
+            await compacting.wait()
+            wanted = {"streams": ["calls/one"], "heartbeat_ms": 100, "dead_after_ms": 200}
+            (await client.put(_GROUP, json=wanted)).raise_for_status()
+            (await client.post(f"{_GROUP}/readers/dead")).raise_for_status()
+            (group,) = app.parts.groups
+            assert list(group.state.readers) == ["dead"]
+            await until(lambda: not group.state.readers)
+
+    asyncio.run(scene())
 
 
 def test_a_group_does_not_read_another_stream_of_the_name(stream: Api) -> None:

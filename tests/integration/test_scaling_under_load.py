@@ -166,7 +166,7 @@ class Scene:
         self.crowd.check_queries(events)
 
 
-@pytest.mark.soak  # `make test` scales and kills in test_scaling_clients and test_reader_crashes
+@pytest.mark.soak  # `make test` scales and kills in test_scaling_clients and test_crashes
 def test_nothing_is_lost_late_or_out_of_order_while_segments_scale(
     new_server: NewServer, tmp_path: Path, effort: Effort
 ) -> None:

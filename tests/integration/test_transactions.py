@@ -232,7 +232,7 @@ def test_an_open_transaction_holds_nothing(log: LogApi) -> None:
 
 
 def test_a_repeated_commit_is_answered_once_the_first_is_on_disk(database_url: str) -> None:
-    async def repeat(log: LogService) -> None:
+    async def repeat(log: LogService) -> str:
         await log.create(segments=1)
         await log.register("w")
         parts = log.parts
@@ -257,5 +257,12 @@ def test_a_repeated_commit_is_answered_once_the_first_is_on_disk(database_url: s
                 await first
         assert (await second).position == {0: 2}
         assert await log.read(0) == (0, numbered(0, 2))
+        return one
 
-    run_with(database_url, repeat)
+    async def repeat_after_a_restart(log: LogService) -> None:
+        calls = TransactionCalls(log.parts.sequencer, log.parts.database, log.state)
+        assert (await calls.commit(one, None)).position == {0: 2}
+        assert await log.read(0) == (0, numbered(0, 2))
+
+    one = run_with(database_url, repeat)
+    run_with(database_url, repeat_after_a_restart)

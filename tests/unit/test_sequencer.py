@@ -1,6 +1,7 @@
 """How many changes share a transaction."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
@@ -11,7 +12,7 @@ from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
-from controller.database import open_database
+from controller.database import LeaseLostError, open_database
 from tidegauge.errors import UnavailableError
 
 
@@ -51,6 +52,31 @@ def test_who_comes_after_much_was_touched_shares_the_next_transaction(tmp_path: 
     with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
         sizes = asyncio.run(_batches(Sequencer(database), [200, 50, 10, 1, 300, 2, 2]))
     assert sizes == [3, 2, 2]
+
+
+def _write_nothing(_connection: Connection) -> None:
+    pass
+
+
+def test_what_nobody_waits_for_is_no_error_when_a_lease_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        reason = "the lease is lost"
+        raise LeaseLostError(reason)
+
+    async def scene(sequencer: Sequencer) -> None:
+        sequencer.start()
+        for _ in range(24):
+            sequencer.submit_quietly(lambda batch: batch.write(_write_nothing))
+        with pytest.raises(LeaseLostError):
+            await sequencer.submit(lambda batch: batch.write(_write_nothing))
+        await sequencer.close()
+
+    with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
+        monkeypatch.setattr(database, "write", refuse)
+        asyncio.run(scene(Sequencer(database)))
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
 
 
 class _Unpublished(_Thing):
