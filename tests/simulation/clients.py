@@ -283,7 +283,9 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
 
     async def work(program: Program) -> None:
         random = program.random
-        reader = AsyncReader(world.url(), book.name, program.name, retry_for=PATIENCE)
+        # Whoever had another name and died is taken offline; one of the same name is replaced.
+        name = random.choice([program.name, f"{program.name}-{program.process}"])
+        reader = AsyncReader(world.url(), book.name, name, retry_for=PATIENCE)
         until_s = world.loop.time() + random.uniform(0.5, 2) * stays_s
         while world.is_reading:
             events = await reader.read_next(wait_ms=2_000, limit=random.randrange(1, 60))
@@ -302,7 +304,7 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
                 await reader.close()
                 await asyncio.sleep(random.random())
                 until_s = world.loop.time() + stays_s
-                reader = AsyncReader(world.url(), book.name, program.name, retry_for=PATIENCE)
+                reader = AsyncReader(world.url(), book.name, name, retry_for=PATIENCE)
         await reader.close()
 
     return work
