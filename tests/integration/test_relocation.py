@@ -15,6 +15,7 @@ from tests.simulation.quiet import QuietWorld
 NOW = 1_700_000_000_000
 
 STREAMS = ["log/a", "log/b", "log/c", "log/d"]
+GROUPS = ["one", "two", "three", "four"]
 TRY_AGAIN = {502, 503}
 WAIT_MS = 500
 
@@ -76,6 +77,7 @@ class Users:
             assert created.status_code in {200, 201}, created.text
             joined = await self.ask("POST", f"{path}/readers/r")
             assert joined.status_code == 200, joined.text
+            await asyncio.sleep(1.5)  # long enough to be moved
             state = await self.ask("GET", f"{path}/state")
             assert set(state.json()["readers"]) == {"r"}
             for stream in STREAMS:
@@ -88,7 +90,7 @@ class Users:
 
     async def make_more_groups(self) -> None:
         """Wait until more of them were made and deleted."""
-        wanted = self.rounds + 2
+        wanted = self.rounds + 8
         await until(lambda: self.rounds >= wanted)
 
 
@@ -99,8 +101,7 @@ async def _use(world: QuietWorld) -> None:
     work: list[Coroutine[Any, Any, Any]] = [
         *(users.write(stream) for stream in STREAMS),
         *(users.follow(client, stream) for client in clients for stream in STREAMS),
-        users.make_groups("one"),
-        users.make_groups("two"),
+        *(users.make_groups(name) for name in GROUPS),
     ]
     async with asyncio.TaskGroup() as tasks:
         begun = [tasks.create_task(one) for one in work]
@@ -114,7 +115,7 @@ async def _use(world: QuietWorld) -> None:
         await asyncio.wait(begun[: len(STREAMS)])
         users.all_written = True
     written = [NOW + task.result() for task in begun[: len(STREAMS)]]
-    followed = [task.result() for task in begun[len(STREAMS) : -2]]
+    followed = [task.result() for task in begun[len(STREAMS) : -len(GROUPS)]]
     assert followed == written * len(clients)
     listed = await users.ask("GET", "/v1/reader-groups")
     assert listed.json()["groups"] == []
