@@ -39,8 +39,14 @@ from tidegauge.errors import (
 )
 from tidegauge.marks import Mark
 from tidegauge.wire.columns import EVENT_SCHEMA
-from tidegauge.wire.events import ARROW
-from tidegauge.wire.transactions import BatchAppended
+from tidegauge.wire.events import ARROW, SEQUENCE_HEADER
+from tidegauge.wire.transactions import (
+    BatchAppended,
+    BatchOfTransactions,
+    BeginTransaction,
+    EventsStaged,
+    TransactionBegun,
+)
 from writer_client import AsyncTimeReporter, AsyncWriter, EventsNotStoredError
 from writer_client._events import encode_events
 
@@ -238,7 +244,7 @@ def report(world: World, book: StreamBook) -> Work:
 
 def publish(world: World, book: StreamBook) -> Work:
     """Publish the numbered batches of a job, again from the last that is not known to be done."""
-    batches: dict[int, tuple[pa.RecordBatch, int]] = {}
+    batches: dict[int, tuple[bytes, int]] = {}
     done = 0
 
     async def work(program: Program) -> None:
@@ -258,24 +264,51 @@ def publish(world: World, book: StreamBook) -> Work:
                     for one in events
                 ]
                 batch = pa.RecordBatch.from_pylist(rows, schema=EVENT_SCHEMA)
-                batches[number] = batch, pen.promise()
+                batches[number] = encode_events(batch), pen.promise()
                 book.units[unit] = "open"
-            batch, note = batches[number]
-            await transport.request(
-                "POST",
-                f"{path}/{number}",
-                answer=BatchAppended,
-                body=encode_events(batch),
-                headers={"content-type": ARROW},
-                params={"writer": program.name, "note_time": str(note)},
-                retry=True,
-            )
+            encoded, note = batches[number]
+            body: BatchOfTransactions | bytes = encoded
+            headers = {"content-type": ARROW}
+            if done and program.random.random() < 0.5:
+                body, headers = await _stage(transport, program, book, encoded), {}
+            try:
+                await transport.request(
+                    "POST",
+                    f"{path}/{number}",
+                    answer=BatchAppended,
+                    body=body,
+                    headers=headers,
+                    params={"writer": program.name, "note_time": str(note)},
+                    retry=True,
+                )
+            except TransactionFinishedError:
+                continue  # its lease ended while nobody was reached
             book.units[unit] = "committed"
             done = number
             await _rest(program, 1.0)
         await transport.aclose()
 
     return work
+
+
+async def _stage(
+    transport: Transport, program: Program, book: StreamBook, events: bytes
+) -> BatchOfTransactions:
+    """Stage the events of a batch, as a task of Spark does; the commit chooses their segments."""
+    path = f"/v1/streams/{book.name}/transactions"
+    begin = BeginTransaction(
+        writer=program.name, timeout_ms=_LEASE // timedelta(milliseconds=1)
+    )
+    begun = await transport.request(
+        "POST", path, answer=TransactionBegun, body=begin, retry=True
+    )
+    headers = {"content-type": ARROW, SEQUENCE_HEADER: "1"}
+    path = f"{path}/{begun.id}/segments/0/events"
+    with suppress(TransactionFinishedError):  # whoever publishes it hears so, too
+        await transport.request(
+            "POST", path, answer=EventsStaged, body=events, headers=headers, retry=True
+        )
+    return BatchOfTransactions(transactions=[begun.id])
 
 
 def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
