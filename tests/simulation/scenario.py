@@ -249,7 +249,6 @@ def _is_read_out(world: World) -> bool:
     return all(
         set(group.stream.acknowledged) <= group.got.keys()
         for group in world.ledger.groups.values()
-        if group.stream.truncated_below is None
     )
 
 
