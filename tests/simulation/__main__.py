@@ -10,7 +10,7 @@ clocks.install()  # before anything is imported that binds them
 
 from tests.simulation.cluster import describe_routes_once  # noqa: E402
 from tests.simulation.defects import DEFECTS  # noqa: E402
-from tests.simulation.run import Verdict, Wanted, run  # noqa: E402
+from tests.simulation.run import Verdict, Wanted, run, say_nothing  # noqa: E402
 from tests.simulation.shrinking import shrink  # noqa: E402
 
 
@@ -47,6 +47,9 @@ def main() -> int:
                 tell(shrink(verdict))
             if verdict.faults and asked.defect:
                 break
+    sys.unraisablehook = (
+        say_nothing  # what is left of killed controllers ends with this process
+    )
     return 1 if failed else 0
 
 

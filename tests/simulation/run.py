@@ -118,10 +118,10 @@ def staged(
     verdict: Verdict, choices: Choices, tell: Callable[[str], object] | None
 ) -> Iterator[World]:
     """Make a world under virtual time, in which nothing happens yet, and leave nothing of it."""
-    gc.freeze()  # what is there is not looked through at the end
-    gc.disable()
     trace = Trace(tell)
     loop = trace.loop = SimulatedLoop(choices, trace)
+    gc.freeze()  # what is there is not looked through at the end
+    gc.disable()
     clocks.use(loop.time, skew_here_s)
     loop.run_in_thread = ThreadPools(loop, choices).run
     defaults: Any = Transport.__init__.__kwdefaults__
@@ -140,7 +140,6 @@ def staged(
         defaults["transport"] = None
         with _unheard():
             loop.end()
-            world.disk.listeners.clear()  # connections of who was killed have the disk
             vars(world).clear()  # whoever has it lets go of what was in it
             del loop, trace.loop
             gc.collect()
@@ -237,7 +236,7 @@ def _within_reason(loop: SimulatedLoop) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, kept)
 
 
-def _say_nothing(_what: object) -> None:
+def say_nothing(_what: object) -> None:
     """Keep nothing of what ends, either, as a mock would."""
 
 
@@ -246,7 +245,7 @@ def _unheard() -> Iterator[None]:
     """Let what is left of a run end; nobody hears of it."""
     logging.disable(logging.CRITICAL)
     try:
-        quiet = mock.patch.object(sys, "unraisablehook", _say_nothing)
+        quiet = mock.patch.object(sys, "unraisablehook", say_nothing)
         with warnings.catch_warnings(action="ignore"), quiet:
             yield
     finally:
