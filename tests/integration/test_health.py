@@ -100,8 +100,14 @@ def _probe(server: ServerProcess, path: str) -> Reasons:
 
 
 def _wait_for_reasons(server: ServerProcess, path: str) -> list[str]:
-    wait_until(lambda: _probe(server, path) is not None)
-    return _probe(server, path) or []
+    heard: list[Reasons] = []
+
+    def is_unwell() -> bool:
+        heard.append(_probe(server, path))
+        return heard[-1] is not None
+
+    wait_until(is_unwell)
+    return heard[-1] or []
 
 
 @contextmanager
