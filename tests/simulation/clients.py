@@ -78,6 +78,8 @@ class Pen:
         self._lag_ms = lag_ms
         self._book = book
         self.promised = told or 0
+        self.risen_s = -inf
+        """When it promised more than before: the same again is no progress."""
         self._count = 0
         self._open: list[str] = []
 
@@ -105,7 +107,8 @@ class Pen:
 
     def promise(self) -> int:
         time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS) - self._lag_ms
-        self.promised = max(self.promised, time)
+        if time > self.promised:
+            self.promised, self.risen_s = time, self._program.world.loop.time()
         return self.promised
 
     def acknowledge(self) -> None:
@@ -149,7 +152,7 @@ def write(
         random, stream = program.random, book.name
         writer = AsyncWriter(world.url(), stream, program.name, retry_for=PATIENCE)
         await writer.open()
-        pen, noted_s = Pen(program, book, writer.told_time, lag_ms), -inf
+        pen = Pen(program, book, writer.told_time, lag_ms)
         until_s = world.loop.time() + random.uniform(0.5, 1.5) * stays_s
         while world.is_writing:
             if world.loop.time() > until_s and not world.is_calm:
@@ -164,12 +167,11 @@ def write(
                     late_ms = random.randrange(1, 500) if random.random() < lies else 0
                     await _write(writer, pen.event(late_ms=late_ms))
             if world.is_calm or random.random() < 0.8:
-                noted_s = world.loop.time()
                 writer.note_time(pen.promise())
             if world.is_calm or random.random() < flushes:
                 await writer.flush()
                 pen.acknowledge()
-                book.heard[program.name] = noted_s
+                book.heard[program.name] = pen.risen_s
             await _rest(program, 0.5)
         if leaves:
             await writer.leave()
@@ -407,7 +409,6 @@ def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float) 
     all_acts: dict[str, Callable[[AsyncStreamClient, Program, StreamBook], object]] = {
         "scale": _scale,
         "truncate": _truncate,
-        "expire": _expire,
         "look": _look,
     }
 
@@ -445,14 +446,6 @@ async def _truncate(client: AsyncStreamClient, program: Program, book: StreamBoo
     book.truncated_below = max(time, book.truncated_below or 0)
     with suppress(EventsNeededError):
         await client.truncate(time=time)
-
-
-async def _expire(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
-    writers = await client.writers()
-    if writers:
-        one = program.random.choice(writers).writer
-        book.dropped.add(one)
-        await client.expire(one)
 
 
 async def _look(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:

@@ -14,8 +14,8 @@ from tests.simulation.world import World
 from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
-_CALM_S = 6.0
-"""How long watermarks may take to get there."""
+_CALM_S = 9.0
+"""How long watermarks may take to get there; a database that hangs does so for up to 2.5 s more."""
 _LEAST_CALM_S = 2.5
 """How long it is calm, although they are there: what was under way arrives."""
 _LATEST_MS = 3_000
@@ -38,6 +38,10 @@ class Found:
     """By segment: offset and value."""
     marks: list[Mark] = field(default_factory=list)
 
+    @property
+    def values(self) -> set[str]:
+        return {value for events in self.events.values() for _, value in events}
+
     def __post_init__(self) -> None:
         self.ancestors: dict[int, set[int]] = {}
         for number in sorted(self.topology.segments):  # successors have higher numbers
@@ -47,8 +51,10 @@ class Found:
 
 async def judge_lateness(world: World) -> list[str]:
     """Wait for watermarks near the time that it is, while the writers note it; tell of those that are not."""
-    ends = world.loop.time() + _CALM_S
     await asyncio.sleep(_LEAST_CALM_S)
+    while not all(one.is_up for one in world.controllers):  # one that ends has its grace
+        await asyncio.sleep(0.1)
+    ends = world.loop.time() + _CALM_S - _LEAST_CALM_S
     while (faults := await _late_watermarks(world)) and world.loop.time() < ends:
         await asyncio.sleep(0.5)
     return faults

@@ -34,6 +34,10 @@ class Checkpoint(NamedTuple):
     got: int
 
 
+_ROUNDED_S = 0.002
+"""How far clocks of writers, in whole ms, may be off."""
+
+
 @dataclass
 class StreamBook:
     """All about one stream.
@@ -79,11 +83,14 @@ class StreamBook:
 
     def drop(self, writer: str, now_s: float) -> None:
         """Record that a controller says that it dropped a writer, which had been silent."""
+        again = writer in self.dropped
         self.dropped.add(writer)
+        if again and self.settings.get("hold_limit_ms"):
+            return  # what it noted may be below the watermark: that is no progress
         limits = [self.settings[one] for one in ("aggregation_timeout_ms", "hold_limit_ms")]
         least_s = min(one for one in limits if isinstance(one, int)) / 1_000
         silent_s = now_s - self.heard.get(writer, float("-inf"))
-        if silent_s < least_s:
+        if silent_s < least_s - _ROUNDED_S:
             self.troubles.append(f"dropped early: {writer}, which noted {silent_s:.3f} s ago")
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tests.simulation import clients
 from tests.simulation.cluster import Controller
 from tests.simulation.disk import Disk
+from tests.simulation.judge import look
 from tests.simulation.ledger import GroupBook, StreamBook
 from tests.simulation.network import Network
 from tests.simulation.world import Expected, Program, Work, World
@@ -102,7 +103,7 @@ def writing(cast: Cast) -> None:
 
 def returning(cast: Cast) -> None:
     cast.world.network.usual = 6.0
-    cast.write(cast.stream("returning"), 3, stays_s=0.3)
+    cast.write(cast.stream("returning"), 3, stays_s=2.0)
 
 
 def transactions(cast: Cast) -> None:
@@ -232,7 +233,7 @@ async def end(world: World) -> None:
     """Let the writers end, and the readers read to the end."""
     world.is_writing = False
     ends = world.loop.time() + _READ_OUT_S
-    while world.loop.time() < ends and not _is_read_out(world):
+    while world.loop.time() < ends and not await _is_read_out(world):
         await asyncio.sleep(0.1)
     world.is_reading = False
     while world.loop.time() < ends and not all(one.is_done for one in world.programs):
@@ -242,14 +243,18 @@ async def end(world: World) -> None:
             world.ledger.troubles.append(f"does not end: {one.name}")
 
 
-def _is_read_out(world: World) -> bool:
+async def _is_read_out(world: World) -> bool:
+    """Whether nobody writes any more, and readers got all that is stored, heard of or not."""
     readers = [one for one in world.programs if one.name.startswith(("reader", "watcher"))]
     if not all(one.is_done for one in world.programs if one not in readers):
         return False
-    return all(
-        set(group.stream.acknowledged) <= group.got.keys()
-        for group in world.ledger.groups.values()
-    )
+    groups = world.ledger.groups.values()
+    if not all(group.stream.acknowledged <= group.got.keys() for group in groups):
+        return False
+    for group in groups:
+        if not (await look(world, group.stream)).values <= group.got.keys():
+            return False
+    return True
 
 
 async def _rage(world: World, until_s: float) -> None:
