@@ -1,6 +1,7 @@
 """Repeats runs: ``python -m tests.simulation SEED [--controllers N] [--long] [--trace]``."""
 
 import argparse
+import logging
 import sys
 from contextlib import nullcontext
 
@@ -11,6 +12,7 @@ clocks.install()  # before anything is imported that binds them
 from tests.simulation.cluster import describe_routes_once  # noqa: E402
 from tests.simulation.defects import DEFECTS  # noqa: E402
 from tests.simulation.run import Verdict, Wanted, run, say_nothing  # noqa: E402
+from tests.simulation.scenario import SUBJECTS  # noqa: E402
 from tests.simulation.shrinking import shrink  # noqa: E402
 
 
@@ -18,19 +20,47 @@ def main() -> int:
     """Run what is asked for; 1 if something failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", type=int)
-    parser.add_argument("--count", type=int, default=1, help="so many seeds from this one on")
-    parser.add_argument("--controllers", type=int)
     parser.add_argument(
-        "--about", help="a subject of stories; the seed chooses one if left out"
+        "--count", type=_positive, default=1, help="so many seeds from this one on"
+    )
+    parser.add_argument("--controllers", type=_positive)
+    parser.add_argument(
+        "--about",
+        choices=[one.__name__ for one in SUBJECTS],
+        help="a subject of stories; the seed chooses one if left out",
     )
     parser.add_argument("--long", action="store_true", help="several subjects, and more time")
     parser.add_argument("--only", help="the faults that may happen, such as kill#0,late#3")
     parser.add_argument(
         "--shrink", action="store_true", help="find the fewest faults with which a run fails"
     )
-    parser.add_argument("--defect", choices=DEFECTS, help="plant one, until it is found")
+    parser.add_argument(
+        "--defect",
+        choices=DEFECTS,
+        metavar="NAME",
+        help="plant one of defects.py, until it is found",
+    )
     parser.add_argument("--trace", action="store_true", help="tell all that happens")
     asked = parser.parse_args()
+    try:
+        return 1 if _run_all(asked) else 0
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        # What is left of killed controllers ends with this process.
+        sys.unraisablehook = say_nothing
+        logging.disable()
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        msg = f"{text} is not above zero"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def _run_all(asked: argparse.Namespace) -> int:
+    """Run one seed after another; return how many failed."""
     only = None if asked.only is None else frozenset(filter(None, asked.only.split(",")))
     failed = 0
     describe_routes_once()
@@ -39,7 +69,7 @@ def main() -> int:
     about = asked.about or (defect.about if defect else None)
     with defect.plant() if defect else nullcontext():
         for seed in range(asked.seed, asked.seed + asked.count):
-            wanted = Wanted(seed, controllers, asked.long, only, about)
+            wanted = Wanted(seed, controllers, asked.long, only, about, asked.defect)
             verdict = run(wanted, tell=print if asked.trace else None)
             failed += bool(verdict.faults)
             tell(verdict)
@@ -47,10 +77,7 @@ def main() -> int:
                 tell(shrink(verdict))
             if verdict.faults and asked.defect:
                 break
-    sys.unraisablehook = (
-        say_nothing  # what is left of killed controllers ends with this process
-    )
-    return 1 if failed else 0
+    return failed
 
 
 def tell(verdict: Verdict) -> None:
@@ -64,6 +91,8 @@ def tell(verdict: Verdict) -> None:
     )
     for fault in verdict.faults[:10]:
         print(f"    {fault}")
+    if unseen := (verdict.wanted.only or frozenset()).difference(verdict.happened):
+        print(f"    did not happen: {', '.join(sorted(unseen))}")
 
 
 if __name__ == "__main__":

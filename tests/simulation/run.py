@@ -46,6 +46,8 @@ class Wanted:
     only: frozenset[str] | None = None
     about: str | None = None
     """The subject of a story; the seed chooses one if left out."""
+    defect: str | None = None
+    """What is planted."""
 
     @property
     def line(self) -> str:
@@ -53,6 +55,7 @@ class Wanted:
         parts += [f"--controllers {self.controllers}"] if self.controllers > 1 else []
         parts += ["--long"] if self.is_long else []
         parts += [f"--about {self.about}"] if self.about else []
+        parts += [f"--defect {self.defect}"] if self.defect else []
         if self.only is not None:
             parts += [f"--only '{','.join(sorted(self.only))}'"]
         return " ".join(parts)

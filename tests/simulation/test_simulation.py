@@ -61,7 +61,7 @@ def test_a_run_that_fails_is_told_with_the_fewest_faults() -> None:
     assert "--only" in shrunk
     assert faults_of(shrunk) < faults_of(failed)
     line = shlex.split(shrunk.partition("tests.simulation ")[2].partition(": ")[0])
-    again, *_ = simulate(*line, *planted).stdout.splitlines()
+    again, *_ = simulate(*line).stdout.splitlines()
     assert digest_of(again) == digest_of(shrunk)
 
 
