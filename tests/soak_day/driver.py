@@ -26,7 +26,11 @@ def main(kind: str, url: str, stream: str, brokers: str, checkpoint: str) -> Non
         "spark.jars": ",".join(map(str, connector_jars())),
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "1",
-        # So that the size of a checkpoint levels out within minutes.
+        # So that its heap and its checkpoint level out within minutes.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
         ".state.RocksDBStateStoreProvider",
