@@ -180,7 +180,7 @@ def lease_believed_to_be_renewed() -> Any:
     return _in(leases, "renew", renew_somehow)
 
 
-@_defect(controllers=2, about="many")
+@_defect(controllers=3, about="writing")
 def memory_forgotten_within_a_batch() -> Any:
     """What is decided in the batch in which a lost lease is forgotten is answered as if it were stored."""
 
