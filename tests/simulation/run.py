@@ -143,7 +143,7 @@ def staged(
         defaults["transport"] = None
         with _unheard():
             loop.end()
-            vars(world.disk).clear()  # SQLAlchemy keeps for ever who connects to it
+            world.disk.listeners.clear()  # SQLAlchemy keeps for ever who connects to the disk
             vars(world).clear()  # whoever has it lets go of what was in it
             del loop, trace.loop
             gc.collect()
