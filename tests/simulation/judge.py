@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from math import inf
 
@@ -11,6 +12,7 @@ from tests.simulation import clocks
 from tests.simulation.clients import PATIENCE
 from tests.simulation.ledger import GroupBook, StreamBook, Written
 from tests.simulation.world import World
+from tidegauge.errors import TruncatedError
 from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
@@ -78,8 +80,15 @@ async def _late_watermarks(world: World) -> list[str]:
 
 
 async def look(world: World, book: StreamBook) -> Found:
-    """Read all that a stream holds."""
-    client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+    """Read all that a stream holds; anew if retention drops some of it meanwhile."""
+    while True:
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        async with aclosing(client):
+            with suppress(TruncatedError):
+                return await _look(client)
+
+
+async def _look(client: AsyncStreamClient) -> Found:
     info = await client.describe()
     topology = info.topology.to_topology()
     stands = {one.writer: one.stand or 0 for one in await client.writers()}
@@ -94,7 +103,6 @@ async def look(world: World, book: StreamBook) -> Found:
     while page_of_marks := await client.marks(after=after):
         found.marks += page_of_marks
         after = page_of_marks[-1].revision
-    await client.aclose()
     return found
 
 
