@@ -58,6 +58,11 @@ class Options:
     folder: Path
 
 
+def _is_settled(member: Client | Controller) -> bool:
+    settled_s = _SETTLED_S.get(member.name.partition("-")[0], 5)
+    return time.monotonic() - member.started > settled_s
+
+
 class Day:
     """Everybody who takes part, until it is over or a promise is broken."""
 
@@ -207,16 +212,24 @@ class Day:
                 await victim.start()
 
     def _victim(self, kill: Kill) -> Client | Controller | None:
-        """Choose one that may be killed now; memory of a driver is judged when none is any more."""
-        mine = [one for one in self._members if one.name.startswith(kill.kind)]
+        """Choose one that may be killed now.
+
+        Memory of a driver is judged when none is killed any more. A driver that loads its query
+        waits for its controller for 5 s only, so no controller is killed meanwhile.
+        """
+        mine = self._of(kill.kind)
         if kill.kind == "driver":
             judged = self._options.seconds >= SHORTEST_S
             mine = [] if judged and self._at() > self._options.seconds / 4 else mine
         else:
             del mine[0]
-        settled_s = _SETTLED_S.get(kill.kind, 5)
-        mine = [one for one in mine if time.monotonic() - one.started > settled_s]
+        if kill.kind == "controller" and not all(map(_is_settled, self._of("driver"))):
+            return None
+        mine = [one for one in mine if _is_settled(one)]
         return mine[int(kill.which * len(mine))] if mine else None
+
+    def _of(self, kind: str) -> list[Client | Controller]:
+        return [one for one in self._members if one.name.startswith(kind)]
 
     async def _scale(self) -> None:
         """Split a segment or merge two neighbours, now and then."""
