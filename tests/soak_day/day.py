@@ -247,11 +247,15 @@ class Day:
                     await client.merge(growing[at : at + 2])
 
     async def _truncate(self) -> None:
-        """Drop what is a minute old, unless somebody needs it; retention drops the rest."""
+        """Drop what is a minute old, unless somebody needs it; retention drops the rest.
+
+        The query of the log needs nothing before it begins, and is judged by all windows.
+        """
         async with self._client(self._log) as client:
             while not await self._is_over_in(_TRUNCATED_MS / 2_000):
-                with suppress(EventsNeededError):
-                    await client.truncate(time=wall_ms() - _TRUNCATED_MS)
+                if self._log.windows.checked:
+                    with suppress(EventsNeededError):
+                        await client.truncate(time=wall_ms() - _TRUNCATED_MS)
 
     async def _check(self) -> None:
         """Raise what is broken."""
