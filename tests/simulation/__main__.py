@@ -3,6 +3,7 @@
 import argparse
 import logging
 import sys
+import warnings
 from contextlib import nullcontext
 
 from tests.simulation import clocks
@@ -38,7 +39,7 @@ def main() -> int:
         "--defect",
         choices=DEFECTS,
         metavar="NAME",
-        help="plant one of defects.py, until it is found",
+        help="plant one of defects.py, until the law that it is about is broken",
     )
     parser.add_argument("--trace", action="store_true", help="tell all that happens")
     asked = parser.parse_args()
@@ -50,6 +51,7 @@ def main() -> int:
         # What is left of killed controllers ends with this process.
         sys.unraisablehook = say_nothing
         logging.disable()
+        warnings.simplefilter("ignore")
 
 
 def _positive(text: str) -> int:
@@ -73,9 +75,12 @@ def _run_all(asked: argparse.Namespace) -> int:
             verdict = run(wanted, tell=print if asked.trace else None)
             failed += bool(verdict.faults)
             tell(verdict)
-            if verdict.faults and asked.shrink:
-                tell(shrink(verdict))
-            if verdict.faults and asked.defect:
+            law = defect.law if defect else next(iter(verdict.laws), "")
+            if law not in verdict.laws:
+                continue
+            if asked.shrink:
+                tell(shrink(verdict, law))
+            if defect:
                 break
     return failed
 
@@ -89,7 +94,7 @@ def tell(verdict: Verdict) -> None:
         f"{verdict.virtual_s:.1f} s in {verdict.real_s:.2f} s",
         flush=True,
     )
-    for fault in verdict.faults[:10]:
+    for fault in verdict.faults[:50]:
         print(f"    {fault}")
     if unseen := (verdict.wanted.only or frozenset()).difference(verdict.happened):
         print(f"    did not happen: {', '.join(sorted(unseen))}")

@@ -1,7 +1,7 @@
 """Defects that can be planted in the product, to see whether the simulation finds them.
 
 Each patches the product at one place, and is about a rule that no other one is about.
-``python -m tests.simulation SEED --defect NAME`` runs with one, until it is found.
+``python -m tests.simulation SEED --count 50 --defect NAME`` runs with one, until it is found.
 """
 
 from collections.abc import Callable
@@ -44,6 +44,8 @@ class Defect(NamedTuple):
     """One that can be planted, and the runs that find it soonest."""
 
     plant: Callable[[], AbstractContextManager[object]]
+    law: str
+    """The one that it breaks, which is how it is found."""
     controllers: int
     about: str | None
 
@@ -53,12 +55,12 @@ DEFECTS: dict[str, Defect] = {}
 
 
 def _defect(
-    *, controllers: int = 1, about: str | None = None
+    law: str, *, controllers: int = 1, about: str | None = None
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Add a defect under the name of the function that makes its patch."""
 
     def add(make: Callable[[], Any]) -> Callable[[], Any]:
-        DEFECTS[make.__name__] = Defect(make, controllers, about)
+        DEFECTS[make.__name__] = Defect(make, law, controllers, about)
         return make
 
     return add
@@ -70,7 +72,7 @@ _in = mock.patch.object
 # Commits.
 
 
-@_defect(about="writing")
+@_defect("lost", about="writing")
 def answer_before_the_commit() -> Any:
     """Callers are answered once their change is decided, before it is on disk."""
     decide = Sequencer._decide
@@ -84,7 +86,7 @@ def answer_before_the_commit() -> Any:
     return _in(Sequencer, "_decide", decide_and_answer)
 
 
-@_defect(about="writing")
+@_defect("old", about="writing")
 def mark_shown_before_the_commit() -> Any:
     """Marks are published before the transaction that stores them."""
     add_changes = StreamState.before_commit
@@ -97,7 +99,7 @@ def mark_shown_before_the_commit() -> Any:
     return _in(StreamState, "before_commit", add_and_publish)
 
 
-@_defect(about="writing")
+@_defect("stopped", about="writing")
 def no_read_back() -> Any:
     """Memory stays ahead of the disk after a transaction that failed."""
 
@@ -108,7 +110,7 @@ def no_read_back() -> Any:
     return _in(Sequencer, "_reload", forget)
 
 
-@_defect(about="transactions")
+@_defect("not whole", about="transactions")
 def torn_transaction() -> Any:
     """Of several parts that belong together one is stored at once, the others with what follows."""
     write = EmbeddedLog.write
@@ -121,7 +123,7 @@ def torn_transaction() -> Any:
     return _in(EmbeddedLog, "write", write_first)
 
 
-@_defect(about="writing")
+@_defect("stored twice", about="writing")
 def forgotten_sequences() -> Any:
     """Which appends of writers are stored is not stored."""
     write = log_storage.write_appends
@@ -132,7 +134,7 @@ def forgotten_sequences() -> Any:
     return _in(log_storage, "write_appends", write_chunks)
 
 
-@_defect(about="writing")
+@_defect("new start", about="writing")
 def changelog_loses_an_entry() -> Any:
     """Where a log of what writers noted is compacted, the entry that restates them goes, too."""
     delete = changelog._delete
@@ -143,7 +145,7 @@ def changelog_loses_an_entry() -> Any:
     return _in(changelog, "_delete", delete_more)
 
 
-@_defect(about="deleting")
+@_defect("refused", about="deleting")
 def key_of_a_deleted_stream() -> Any:
     """A new stream gets the key of a deleted one, whose rows are not removed yet."""
 
@@ -156,19 +158,19 @@ def key_of_a_deleted_stream() -> Any:
 # Leases.
 
 
-@_defect(controllers=2, about="writing")
+@_defect("refused", controllers=2, about="writing")
 def no_lease_check() -> Any:
     """Transactions of a controller go on though another one has taken over."""
     return _in(leases, "check_lease", lambda *_given, **_named: None)
 
 
-@_defect(controllers=2, about="many")
+@_defect("old", controllers=2, about="many")
 def memory_trusted_without_a_lease() -> Any:
     """A controller answers from memory though its lease may be over."""
     return _in(Membership, "is_certain", True)
 
 
-@_defect(controllers=2, about="writing")
+@_defect("does not end", controllers=2, about="writing")
 def lease_believed_to_be_renewed() -> Any:
     """A controller that was taken over believes that it has its lease."""
     renew = leases.renew
@@ -180,7 +182,7 @@ def lease_believed_to_be_renewed() -> Any:
     return _in(leases, "renew", renew_somehow)
 
 
-@_defect(controllers=3, about="writing")
+@_defect("lost", controllers=3, about="writing")
 def memory_forgotten_within_a_batch() -> Any:
     """What is decided in the batch in which a lost lease is forgotten is answered as if it were stored."""
 
@@ -196,7 +198,7 @@ def memory_forgotten_within_a_batch() -> Any:
     return _in(SharedOwnership, "_forget_all", forget_within)
 
 
-@_defect(controllers=2, about="writing")
+@_defect("does not end", controllers=2, about="writing")
 def holder_asked_for_ever() -> Any:
     """Calls are passed on to who was found once, though its lease is lost."""
     find = Forwarding.find
@@ -210,7 +212,7 @@ def holder_asked_for_ever() -> Any:
     return _in(Forwarding, "find", find_once)
 
 
-@_defect(controllers=2, about="writing")
+@_defect("ill", controllers=2, about="writing")
 def worker_ends_unheard() -> Any:
     """The worker that takes over from the dead ends with the first failure of the database."""
 
@@ -226,7 +228,7 @@ def worker_ends_unheard() -> Any:
 # Marks.
 
 
-@_defect(about="writing")
+@_defect("behind a cut", about="writing")
 def leaky_cut() -> Any:
     """What a writer wrote before its first report behind a mark is left out of the next cut."""
 
@@ -241,7 +243,7 @@ def leaky_cut() -> Any:
     return _in(RunningCut, "keep", keep)
 
 
-@_defect(about="writing")
+@_defect("goes back", about="writing")
 def watermark_forgotten() -> Any:
     """After a restart a mark may be lower than the newest one."""
     restore = Marking.restore
@@ -253,13 +255,13 @@ def watermark_forgotten() -> Any:
     return _in(Marking, "restore", restore_mark)
 
 
-@_defect(about="silence")
+@_defect("late watermark", about="silence")
 def silence_never_ends() -> Any:
     """A writer that says nothing holds the others for ever."""
     return _limit_forgotten("timeout_ms")
 
 
-@_defect(about="silence")
+@_defect("late watermark", about="silence")
 def standing_still_never_ends() -> Any:
     """A writer that says the same again and again holds the others for ever."""
     return _limit_forgotten("limit_ms")
@@ -274,7 +276,7 @@ def _limit_forgotten(name: str) -> Any:
     return _in(Passes, "view", view_without)
 
 
-@_defect(about="silence")
+@_defect("dropped early", about="silence")
 def clock_not_started_anew() -> Any:
     """A writer that is heard of is as silent as before."""
 
@@ -285,7 +287,7 @@ def clock_not_started_anew() -> Any:
     return _in(HoldClock, "stamp", stamp_once)
 
 
-@_defect(about="lying")
+@_defect("believed", about="lying")
 def future_believed() -> Any:
     """A time that nobody can know is taken."""
     accept = Aggregator._acceptance_now
@@ -296,13 +298,13 @@ def future_believed() -> Any:
     return _in(Aggregator, "_acceptance_now", accept_all)
 
 
-@_defect(about="returning")
+@_defect("stopped", about="returning")
 def late_registration_fences() -> Any:
     """A registration that arrives a second time begins an incarnation of its own."""
     return _in(Life, "made_by", lambda *_given: None)
 
 
-@_defect(about="batches")
+@_defect("behind a cut", about="batches")
 def note_beside_its_events() -> Any:
     """A time that is noted with events does not cover them."""
     own = appends._own
@@ -313,7 +315,7 @@ def note_beside_its_events() -> Any:
     return _in(appends, "_own", own_before)
 
 
-@_defect(about="writing")
+@_defect("behind a cut", about="writing")
 def note_ahead_of_its_events() -> Any:
     """A note is sent once the events before it are on their way, with the position until then."""
 
@@ -328,7 +330,7 @@ def note_ahead_of_its_events() -> Any:
 # Segments, transactions, batches.
 
 
-@_defect(about="scaling")
+@_defect("out of order", about="scaling")
 def merged_segment_too_early() -> Any:
     """A merged segment gets an event before an older one of the same key."""
 
@@ -338,7 +340,7 @@ def merged_segment_too_early() -> Any:
     return _in(Lanes, "take", take)
 
 
-@_defect(about="batches")
+@_defect("stored twice", about="batches")
 def batch_stored_twice() -> Any:
     """The newest batch of a job is stored again when it comes again."""
     last_batch = TransactionCalls._last_batch
@@ -349,7 +351,7 @@ def batch_stored_twice() -> Any:
     return _in(TransactionCalls, "_last_batch", last_but_one)
 
 
-@_defect(about="transactions")
+@_defect("not whole", about="transactions")
 def commit_not_repeated() -> Any:
     """A commit that is repeated, since its answer was lost, is refused."""
 
@@ -362,7 +364,7 @@ def commit_not_repeated() -> Any:
     return _in(TransactionCalls, "_commit", commit)
 
 
-@_defect(about="transactions")
+@_defect("timed out early", about="transactions")
 def transaction_times_out_early() -> Any:
     """The lease of a transaction ends after a tenth of its time."""
 
@@ -379,7 +381,7 @@ def transaction_times_out_early() -> Any:
 # Readers.
 
 
-@_defect(about="reading")
+@_defect("never read", about="reading")
 def reader_confirms_too_early() -> Any:
     """What is being handed out is confirmed before its reader has seen it."""
     fetch = Reading._fetch
@@ -392,7 +394,7 @@ def reader_confirms_too_early() -> Any:
     return _in(Reading, "_fetch", fetch_and_confirm)
 
 
-@_defect(about="scaling")
+@_defect("window", about="scaling")
 def successor_opens_too_early() -> Any:
     """A merged segment is read once one of those that it continues is read to its end."""
 
@@ -403,7 +405,7 @@ def successor_opens_too_early() -> Any:
     return mock.patch.object(groups, "all", any_of, create=True)
 
 
-@_defect(about="reading")
+@_defect("window", about="reading")
 def window_too_high() -> Any:
     """A group's window begins at the mark behind the one that it has passed."""
     count = windows.count_passed
@@ -414,13 +416,13 @@ def window_too_high() -> Any:
     return _in(windows, "count_passed", count_one_more)
 
 
-@_defect(about="truncating")
+@_defect("truncated", about="truncating")
 def truncation_ignores_groups() -> Any:
     """What a group has not read may be truncated."""
     return _in(truncation, "_needs", lambda *_given: iter(()))
 
 
-@_defect(about="truncating")
+@_defect("truncated", about="truncating")
 def truncation_ignores_checkpoints() -> Any:
     """What lies behind a checkpoint of a group may be truncated."""
 
@@ -430,7 +432,7 @@ def truncation_ignores_checkpoints() -> Any:
     return _in(GroupState, "resumable", position_alone)
 
 
-@_defect(about="retaining")
+@_defect("truncated", about="retaining")
 def retention_drops_young_events() -> Any:
     """Retention drops what is two seconds younger than it may."""
     appended = log_storage.appended_before

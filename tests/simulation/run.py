@@ -75,9 +75,9 @@ class Verdict:
     real_s: float = 0.0
 
     @property
-    def law(self) -> str:
-        """Which law the first of the faults breaks; empty if none does."""
-        return self.faults[0].partition(":")[0] if self.faults else ""
+    def laws(self) -> list[str]:
+        """Which laws the faults break, in their order."""
+        return [one.partition(":")[0] for one in self.faults]
 
 
 class Trace:

@@ -5,19 +5,19 @@ from dataclasses import replace
 from tests.simulation.run import Verdict, run
 
 
-def shrink(verdict: Verdict, *, most_runs: int = 60) -> Verdict:
-    """Leave out faults of a run that failed while it breaks the same law; return what is left.
+def shrink(verdict: Verdict, law: str, *, most_runs: int = 60) -> Verdict:
+    """Leave out faults of a run that failed while it breaks a law; return what is left.
 
     Whole kinds are left out first, then halves of what is left, quarters, and so on.
     """
-    law, best, runs = verdict.law, verdict, 0
+    best, runs = verdict, 0
 
     def fails(without: set[str]) -> bool:
         nonlocal best, runs
         runs += 1
         left = frozenset(best.happened) - without
         found = run(replace(verdict.wanted, only=left))
-        if found.law != law:
+        if law not in found.laws:
             return False
         # Some of those that are left may not happen any more: what follows is another story.
         wanted = replace(found.wanted, only=frozenset(found.happened))
