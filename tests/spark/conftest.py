@@ -26,7 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
         .config("spark.sql.streaming.noDataProgressEventInterval", "100")
         .config(
             "spark.sql.streaming.stateStore.providerClass",
