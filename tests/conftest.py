@@ -63,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
-    """Let one worker run all tests that need Spark, one those of PostgreSQL, one those of Kafka.
+    """Let one worker run all tests that need Kafka, one those of Spark alone, one those of PostgreSQL.
 
     Of the rest it runs a file as a whole, whose tests may share a server.
     """

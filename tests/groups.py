@@ -6,9 +6,12 @@ from pathlib import PurePath
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_DEAR = {"spark": "spark", "cluster": "postgresql", "broker": "kafka"}
-"""Fixtures, and the groups of the tests that need them."""
-_LONGEST = ("spark", "acceptance", "postgresql", "kafka", "simulation")
+_DEAR = {"broker": "kafka", "spark": "spark", "cluster": "postgresql"}
+"""Fixtures, and the groups of the tests that need them: the first of them that a test needs.
+
+So Spark has two groups: what it reads from Kafka takes as long as all else that it does.
+"""
+_LONGEST = ("spark", "kafka", "acceptance", "postgresql", "simulation")
 _NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")
 
 
@@ -31,13 +34,13 @@ def name_group(metafunc: pytest.Metafunc) -> None:
 
 
 def group_of(nodeid: str) -> str:
-    """Find the group of a test: that of Spark, PostgreSQL or Kafka, or its file."""
+    """Find the group of a test: that of Kafka, Spark or PostgreSQL, or its file."""
     path, _, name = nodeid.partition("::")
     *_, folder, file = PurePath(path).parts
-    if folder == "spark":  # also what starts a Spark of its own
-        return folder
     named = _NAMED.search(name)
-    return (named[1] or named[2]) if named else f"{folder}/{file}"
+    if named:
+        return named[1] or named[2]
+    return folder if folder == "spark" else f"{folder}/{file}"
 
 
 def rank_of(nodeid: str) -> int:

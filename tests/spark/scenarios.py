@@ -1,7 +1,6 @@
 """One story for every stateful operator: an event at exactly the bound is an honest one."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -204,41 +203,23 @@ STORIES = {
 
 
 def tell(feed: Feed, story: Story, load: Load, checkpoint: str) -> Told:
-    """Tell one story."""
-    return tell_at_once(feed, {"it": story.query(load)}, checkpoint)["it"]
-
-
-def tell_at_once(
-    feed: Feed, queries: Mapping[str, DataFrame], checkpoints: str
-) -> dict[str, Told]:
-    """Write up to a bound of 10 s and an event at exactly it; let time alone reach 30 s.
-
-    All queries read the same feed. They start one after another: where many start at once, Spark
-    gives up Python processes that take long to answer.
-    """
+    """Write up to a bound of 10 s and an event at exactly it; let time alone reach 30 s."""
     feed.write(4_000, 9_999)
     feed.note(10_000)
-    running = dict[str, Followed]()
-    with ExitStack() as stack:
-        for name, df in queries.items():
-            running[name] = stack.enter_context(Followed(df, f"{checkpoints}/{name}"))
-            running[name].until_read(10_000)
-        early = {name: one.rows for name, one in running.items()}
+    with Followed(story.query(load), checkpoint) as query:
+        query.until_read(10_000)
+        early = query.rows
         feed.write(10_000)
         for bound in (20_000, 30_000):
             feed.note(bound)
-            for one in running.values():
-                one.until_read(bound)
-        return {
-            name: Told(
-                early=_in_order(early[name]),
-                late=_in_order(one.rows[len(early[name]) :]),
-                bounds=one.bounds,
-                watermarks=one.watermarks,
-                dropped=one.dropped,
-            )
-            for name, one in running.items()
-        }
+            query.until_read(bound)
+        return Told(
+            early=_in_order(early),
+            late=_in_order(query.rows[len(early) :]),
+            bounds=query.bounds,
+            watermarks=query.watermarks,
+            dropped=query.dropped,
+        )
 
 
 def _in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

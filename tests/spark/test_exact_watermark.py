@@ -5,7 +5,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.spark.feed import DAY, Feed, Followed
-from tidegauge_cli.demo.queries import batches_done, events_read
+from tidegauge_cli.demo.queries import events_read
 
 pytestmark = pytest.mark.every_spark
 
@@ -69,7 +69,7 @@ def test_a_window_comes_within_two_batches_of_the_note_that_decides_it(
             written = 2 * end // 5_000
             followed.until(lambda: events_read(followed.query) == written, "the events")  # noqa: B023 (called here)
             followed.query.processAllAvailable()
-            done = batches_done(followed.query)
+            done = len(followed.batches)
             feed.note(end)
             window = (end - 5_000, 1 if end == 5_000 else 2)
             followed.until(lambda: window in followed.rows, f"{window}")  # noqa: B023 (called here)
