@@ -5,6 +5,7 @@ any of them is.
 """
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,20 +74,27 @@ def install() -> None:
 
 
 @contextmanager
-def lent() -> Iterator[None]:
+def lent(sleep: Callable[[float], None] = _sleep) -> Iterator[None]:
     """Replace the clocks of this process for a while, also where a module of ours has bound them.
 
+    This thread sleeps as it is told; others really do, such as those that Spark has left.
     Defaults of parameters stay what they are.
     """
     real = {name: getattr(time, name) for name in _VIRTUAL}
-    install()
-    _rebind({id(clock): _VIRTUAL[name] for name, clock in real.items()}, _OURS)
+    borrower = threading.get_ident()
+
+    def sleep_here(seconds: float) -> None:
+        (sleep if threading.get_ident() == borrower else real["sleep"])(seconds)
+
+    virtual = _VIRTUAL | {"sleep": sleep_here}
+    vars(time).update(virtual)
+    _rebind({id(clock): virtual[name] for name, clock in real.items()}, _OURS)
     try:
         yield
     finally:
         vars(time).update(real)
         # Others may have been imported meanwhile.
-        _rebind({id(clock): real[name] for name, clock in _VIRTUAL.items()}, ())
+        _rebind({id(clock): real[name] for name, clock in virtual.items()}, ())
 
 
 def _rebind(clocks: dict[int, Callable[..., Any]], packages: tuple[str, ...]) -> None:

@@ -6,12 +6,9 @@ all tests, which lends it the clocks.
 """
 
 import asyncio
-import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
-from unittest import mock
 
 import httpx
 
@@ -133,14 +130,12 @@ class _Waiting(httpx.BaseTransport):
 def quiet_world(controllers: int) -> Iterator[QuietWorld]:
     """Make one, and check that nothing went wrong that nobody took; its trace is printed."""
     verdict = Verdict(Wanted(seed=1, controllers=controllers))
-    thread, really_sleep = threading.get_ident(), time.sleep
 
     def sleep(seconds: float) -> None:
-        (made.sleep if threading.get_ident() == thread else really_sleep)(seconds)
+        made.sleep(seconds)
 
-    with clocks.lent(), staged(verdict, Choices("1"), print) as world:
+    with clocks.lent(sleep), staged(verdict, Choices("1"), print) as world:
         made = QuietWorld(world)
-        with mock.patch.object(time, "sleep", sleep):
-            yield made
+        yield made
         vars(made).clear()
     assert not verdict.faults

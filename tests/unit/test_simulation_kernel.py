@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,3 +115,13 @@ def test_clocks_are_lent_to_those_who_bound_them_and_given_back() -> None:
         assert not set(bound()) & set(real)
         assert time.monotonic() == clocks.monotonic_s()
     assert bound() == real
+
+
+def test_a_thread_that_others_have_left_sleeps_by_the_real_clock() -> None:
+    left = ThreadPoolExecutor(1)
+    slept = list[float]()
+    with left, clocks.lent(slept.append):
+        left.submit(time.sleep, 0.001).result()
+        assert slept == []
+        time.sleep(3)
+    assert slept == [3]
