@@ -26,7 +26,6 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-@pytest.mark.timeout(600)
 def test_the_demo_says_what_it_does_loses_nothing_and_shows_nothing_of_sparks_log(
     folder: Path,
 ) -> None:
@@ -39,7 +38,6 @@ def test_the_demo_says_what_it_does_loses_nothing_and_shows_nothing_of_sparks_lo
     assert batches["rows"].sum() == 690
 
 
-@pytest.mark.timeout(600)
 def test_the_demo_over_kafka_loses_nothing_where_a_guess_loses_rows(folder: Path) -> None:
     compared = _told_and_compared(folder, "kafka", told="UA is killed, and started again")
     assert compared["never_closed"].tolist() == [0, 0, 0, 0, 0]

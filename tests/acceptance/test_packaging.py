@@ -60,7 +60,6 @@ def _pip(*arguments: str) -> None:
     subprocess.run([*command, *arguments, *constraints], check=True)
 
 
-@pytest.mark.timeout(300)
 def test_a_writer_pulls_neither_the_service_nor_spark(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv")
     python = str(tmp_path / "venv" / "bin" / "python")
