@@ -9,7 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 _DEAR = {"broker": "kafka", "spark": "spark", "cluster": "postgresql"}
 """Fixtures, and the groups of the tests that need them: the first of them that a test needs.
 
-So Spark has two groups: what it reads from Kafka takes as long as all else that it does.
+So Spark has two groups: what it reads from Kafka takes more than a third of its time.
 """
 _LONGEST = ("spark", "kafka", "acceptance", "postgresql", "simulation")
 _NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")

@@ -74,7 +74,7 @@ def install() -> None:
 
 
 @contextmanager
-def lent(sleep: Callable[[float], None] = _sleep) -> Iterator[None]:
+def lent(sleep: Callable[[float], None]) -> Iterator[None]:
     """Replace the clocks of this process for a while, also where a module of ours has bound them.
 
     This thread sleeps as it is told; others really do, such as those that Spark has left.

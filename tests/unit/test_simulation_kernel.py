@@ -111,17 +111,16 @@ def test_clocks_are_lent_to_those_who_bound_them_and_given_back() -> None:
         return [time.monotonic, time.perf_counter_ns, time.sleep, vars(timing)["perf_counter"]]
 
     real = bound()
-    with clocks.lent():
+    with clocks.lent(time.sleep):
         assert not set(bound()) & set(real)
         assert time.monotonic() == clocks.monotonic_s()
     assert bound() == real
 
 
-def test_a_thread_that_others_have_left_sleeps_by_the_real_clock() -> None:
-    left = ThreadPoolExecutor(1)
+def test_only_who_borrows_the_clocks_sleeps_by_them() -> None:
     slept = list[float]()
-    with left, clocks.lent(slept.append):
-        left.submit(time.sleep, 0.001).result()
+    with ThreadPoolExecutor(1) as other, clocks.lent(slept.append):
+        other.submit(time.sleep, 0.001).result()
         assert slept == []
         time.sleep(3)
     assert slept == [3]

@@ -125,7 +125,10 @@ def has_ended(query: StreamingQuery) -> bool:
 
 
 def batches_done(query: StreamingQuery) -> int:
-    """Count the finished batches of a query."""
+    """Count the finished batches of a query, and the next one once it waits for rows.
+
+    Spark's progress names the next batch then.
+    """
     progress = query.lastProgress
     return 0 if progress is None else progress["batchId"] + 1
 
