@@ -22,7 +22,6 @@ SHOWN = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.*", "deploy/
 
 _API = "docs/reference"
 _ASSETS = ("swagger-ui-bundle.js", "swagger-ui.css")
-_GENERATED = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 _DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -54,7 +53,7 @@ def _pages_of_the_api(config: MkDocsConfig) -> list[File]:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Write what the code knows, and draw every diagram once.
+    """Draw every diagram once.
 
     A mistake in a diagram would show in the reader's browser only.
     """
@@ -64,4 +63,4 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         except RuntimeError as error:
             msg = f"{page.file.src_uri} has a diagram that cannot be drawn: {error}"
             raise PluginError(msg) from error
-    return _GENERATED.sub(lambda part: reference_pages.PARTS[part[1]](), markdown)
+    return markdown

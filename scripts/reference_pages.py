@@ -1,23 +1,29 @@
 """Write the parts of the reference that the code knows: commands, settings, calls, problems, terms.
 
-A page of `docs/reference` asks for a part by a comment, ``<!-- generated: commands -->``, which is
-replaced when the site is built. So no copy is kept that could be out of date.
+The parts are committed, so that you can read the pages in an editor or on a forge. A part stands between
+two comments, ``<!-- generated: commands -->`` and ``<!-- end: commands -->``. A test fails if it is stale.
+
+    python scripts/reference_pages.py    # write all parts anew
 """
 
 import asyncio
 import html
+import inspect
 import json
+import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from inspect import getdoc
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import click
 import httpx
 import typer.main
+import yaml
 from pydantic import BaseModel
 from typer.cli import get_docs_for_click
 
@@ -28,7 +34,78 @@ from tidegauge.wire.streams import ChangeStream, CreateStream, Retention, Scalin
 from tidegauge_cli.verbs import app
 
 VOCABULARY = Path(__file__).with_name("vocabulary.toml")
+PAGES = Path(__file__).parents[1] / "docs/reference"
+_PART = re.compile(
+    r"^<!-- generated: (\w+) -->$.*?^<!-- end: \1 -->$", re.MULTILINE | re.DOTALL
+)
+# A directive of mkdocstrings, with its options, which are indented.
+_DIRECTIVE = re.compile(r"^::: (\S+)\n((?: +.*\n)*)", re.MULTILINE)
 _METHODS = ("get", "put", "post", "patch", "delete")
+
+
+def write(text: str) -> str:
+    """Return a page with its parts as the code has them now."""
+
+    def generate(part: re.Match[str]) -> str:
+        made = names(text) if part[1] == "names" else PARTS[part[1]]()
+        return f"<!-- generated: {part[1]} -->\n\n{made.strip()}\n\n<!-- end: {part[1]} -->"
+
+    return _PART.sub(generate, text)
+
+
+def names(page: str) -> str:
+    """List what a page of the Python reference describes: each name with its summary."""
+    described = (
+        pair
+        for directive in _DIRECTIVE.finditer(page)
+        for pair in _names_of(resolve_name(directive[1]), yaml.safe_load(directive[2]) or {})
+    )
+    rows = [[f"`{name}`", _summary(thing)] for name, thing in described]
+    return _table(["Name", "Summary"], rows)
+
+
+def _names_of(thing: object, given: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the names that a directive shows, as mkdocstrings chooses them."""
+    options = given.get("options", {})
+    if not inspect.ismodule(thing):
+        yield _signature(thing.__name__, thing), thing
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            for name, member in inspect.getmembers(thing, callable):
+                if not name.startswith("_") and _is_ours(member):
+                    yield _signature(f"{thing.__name__}.{name}", member), member
+        return
+    public = options.get("members") or [
+        name
+        for name in getattr(thing, "__all__", vars(thing))
+        if _is_ours(getattr(thing, name))
+        and (hasattr(thing, "__all__") or getattr(thing, name).__module__ == thing.__name__)
+        and _passes(name, options.get("filters", ["!^_"]))
+    ]
+    for name in public:
+        yield from _names_of(getattr(thing, name), {})
+
+
+def _is_ours(thing: object) -> bool:
+    """Return whether it is no member that a library or Python itself gives."""
+    home = (getattr(thing, "__module__", None) or "").partition(".")[0]
+    return (PAGES.parents[1] / home).is_dir() and bool(home and getdoc(thing))
+
+
+def _passes(name: str, filters: list[str]) -> bool:
+    refused = any(re.search(rule[1:], name) for rule in filters if rule.startswith("!"))
+    wanted = [rule for rule in filters if not rule.startswith("!")]
+    return not refused and all(re.search(rule, name) for rule in wanted)
+
+
+def _signature(name: str, thing: object) -> str:
+    if not callable(thing) or (inspect.isclass(thing) and issubclass(thing, Exception)):
+        return name
+    parameters = inspect.signature(thing).parameters
+    return f"{name}({', '.join(one for one in parameters if one not in {'self', 'cls'})})"
+
+
+def _summary(thing: object) -> str:
+    return " ".join((getdoc(thing) or "").partition("\n\n")[0].split())
 
 
 def commands() -> str:
@@ -62,19 +139,17 @@ def settings() -> str:
 
 
 def calls() -> str:
-    """List every call of the HTTP API, each with a link to its full description."""
+    """List every call of the HTTP API."""
     tables: dict[str, list[list[str]]] = {}
     for path, found in openapi()["paths"].items():
         for method in _METHODS:
             if method not in found:
                 continue
             one = found[method]
-            tag, name = one["tags"][0], one["operationId"]
             first, *_, needs = one["description"].split("\n\n")
-            link = f"openapi.html#/{tag.replace(' ', '%20')}/{name}"
-            tables.setdefault(tag, []).append(
+            tables.setdefault(one["tags"][0], []).append(
                 [
-                    f"[`{name}`]({link})",
+                    f"`{one['operationId']}`",
                     f"`{method.upper()} {path}`",
                     " ".join(first.split()),
                     needs.removeprefix("Needs ").rstrip("."),
@@ -166,7 +241,7 @@ def _describe(problem: type[ProblemError]) -> str:
     return (
         f"### {problem.code}\n\n"
         f"`{problem.status}` · `urn:tidegauge:{problem.code}` · "
-        f"[`{problem.__name__}`][tidegauge.errors.{problem.__name__}]\n\n"
+        f"[`{problem.__name__}`](python/errors.md)\n\n"
         f"{' '.join((getdoc(problem) or '').split())}\n"
         + (f"\n> {message}\n" if isinstance(message, str) else "")
         + (f"\nFields: {carried}.\n" if carried else "")
@@ -215,3 +290,8 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
     return "".join(
         f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |\n" for row in lines
     )
+
+
+if __name__ == "__main__":
+    for path in PAGES.rglob("*.md"):
+        path.write_text(write(path.read_text()))

@@ -15,7 +15,7 @@ OUT_OF_RANGE = (
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """Let Spark tell an error of the source or the sink in its own words alone, without a traceback.
+    """Let Spark show an error of the source or the sink by its message alone, without a traceback.
 
     For what Spark asks in a Python process that answers one question and ends.
     """

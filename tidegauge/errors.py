@@ -144,7 +144,7 @@ class MethodNotAllowedError(ProblemError, code="method_not_allowed", status=405)
 
 
 class PreconditionFailedError(ProblemError, code="precondition_failed", status=412):
-    """Somebody was faster: the entity tag is no longer the newest."""
+    """Another change was faster: the entity tag is no longer the newest."""
 
     etag: str
     message = "the newest version is {etag}; read it and apply the change again"
@@ -191,8 +191,8 @@ class HeadTimeoutError(ProblemError, code="head_timeout", status=408):
 class MisdirectedRequestError(ProblemError, code="misdirected_request", status=421):
     """A host that a service without tokens does not answer for.
 
-    A page of another site can have its own name mean this machine, and so reach what listens on
-    it; what it cannot do is to send another name than its own.
+    A page of another site can make its own name mean this machine, and so reach the service. It
+    cannot send another name than its own.
     """
 
     host: Sent
@@ -268,7 +268,7 @@ class InvalidRequestError(ProblemError, code="invalid_request", status=422):
 
 
 class UnavailableError(ProblemError, code="unavailable", status=503):
-    """The database is away, full or closing; nothing was stored. Try again."""
+    """The database is unavailable, full or closing; nothing was stored. Try again."""
 
     reason: str
     message = "nothing was stored: {reason}; try again later"
@@ -494,7 +494,7 @@ class StreamSealedError(ReportRefusedError, code="stream_sealed", status=409):
 
 
 class UnknownWriterError(ReportRefusedError, code="unknown_writer", status=404):
-    """The stream never heard of this writer, or forgot it."""
+    """The stream does not know this writer, or forgot it."""
 
     writer: str
     message = "there is no writer {writer!r}; register it, or note a time"
@@ -516,7 +516,7 @@ class SequenceGapError(ProblemError, code="sequence_gap", status=409):
 class SegmentSealedError(ProblemError, code="segment_sealed", status=409):
     """The segment takes no more events; its successors do.
 
-    ``continuation`` tells all that is needed to route on, each as `GET {stream}` does.
+    ``continuation`` has all that you need to route on, in the form of `GET {stream}`.
     """
 
     segment: int

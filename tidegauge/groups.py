@@ -58,7 +58,7 @@ class GroupState:
     readers
         By name.
     unassigned
-        Open segments that nobody owns, and where to go on.
+        Open segments that nobody owns, and where to read more.
     completed
         Segments read to their end, at their sealed length.
     epochs

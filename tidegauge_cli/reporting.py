@@ -33,7 +33,7 @@ _A = TypeVar("_A", bound=TimeNoted)
 reporting = typer.Typer()
 
 
-@asks(reporting, "register shop/orders nightly-import")
+@asks(reporting, "register shop/orders import-1")
 def register(
     session: Session,
     stream: Stream,
@@ -53,7 +53,7 @@ def register(
     )
 
 
-@asks(reporting, "note-time shop/orders nightly-import 2024-01-01T00:00:00Z", takes_time=True)
+@asks(reporting, "note-time shop/orders import-1 2024-01-01T00:00:00Z", takes_time=True)
 def note_time(  # noqa: PLR0913 (one report has as many parts)
     session: Session,
     stream: Stream,
@@ -70,7 +70,7 @@ def note_time(  # noqa: PLR0913 (one report has as many parts)
     _show(session, writer, _report(session, path, body, TimeNoted, force=force))
 
 
-@asks(reporting, "leave shop/orders nightly-import")
+@asks(reporting, "leave shop/orders import-1")
 def leave(  # noqa: PLR0913 (one report has as many parts)
     session: Session,
     stream: Stream,

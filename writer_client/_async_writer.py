@@ -254,7 +254,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         await self._core.close()
 
     async def leave(self) -> None:
-        """Flush and leave the stream: this writer will not return, and nobody waits for it.
+        """Flush and leave the stream: this writer will not return, and no reader waits for it.
 
         Raises
         ------

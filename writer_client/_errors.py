@@ -78,7 +78,7 @@ class FailedRecord(NamedTuple):
 
     @classmethod
     def of(cls, record: Any, error: object, timestamp: int, headers: Any) -> Self:  # noqa: ANN401 (of Kafka's client)
-        """Keep what a delivery report tells, and what a failed one does not."""
+        """Keep what a delivery report has, and what a failed one lacks."""
         place, sent = (record.topic(), record.partition()), (record.key(), record.value())
         return cls(*place, *sent, timestamp, headers, error)
 
@@ -109,7 +109,7 @@ class DeliveryFailedError(WriterError):
 
 
 class NoAcknowledgementsError(WriterError):
-    """The producer is set to hear of no acknowledgement, so that nobody knows what is stored.
+    """The producer asks for no acknowledgements, so it cannot know what is stored.
 
     Attributes
     ----------

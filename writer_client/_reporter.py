@@ -165,7 +165,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
             await self._member.calls.transport.aclose()
 
     async def leave(self) -> None:
-        """Leave the stream: this writer will not return, and nobody waits for it."""
+        """Leave the stream: this writer will not return, and no reader waits for it."""
         await self.open()
         await self._member.stop()
         # The race: a note is on its way. What this says last must not be below it.

@@ -315,12 +315,12 @@ class NotingProducer(MemberFace, Opening):
         return len(self._producer)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Ask for topics and brokers, as ever."""
+        """Ask for topics and brokers, as usual."""
         found: ClusterMetadata = self._producer.list_topics(topic, timeout)
         return found
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Set the user and password of the producer, as ever; those in ``settings`` stay as they are."""
+        """Set the user and password of the producer, as usual; those in ``settings`` stay as they are."""
         self._producer.set_sasl_credentials(username, password)
 
     def init_transactions(self, timeout: float = -1) -> None:
@@ -332,7 +332,7 @@ class NotingProducer(MemberFace, Opening):
     def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: object, timeout: float = -1
     ) -> None:
-        """Commit a consumer's positions with the transaction, as ever."""
+        """Commit a consumer's positions with the transaction, as usual."""
         self._producer.send_offsets_to_transaction(positions, group_metadata, timeout)
 
     def begin_transaction(self) -> None:
@@ -385,7 +385,7 @@ class NotingProducer(MemberFace, Opening):
         self._end(leaves=False)
 
     def leave(self) -> None:
-        """Flush and leave the stream: this writer will not return, and nobody waits for it.
+        """Flush and leave the stream: this writer will not return, and no reader waits for it.
 
         Raises what `close` does; it has not left then.
         """

@@ -90,7 +90,7 @@ class Strategy(ABC):
         """Return the time below which nothing will follow, ms; None if that is not known."""
 
     def is_idle(self, now: Now) -> bool:  # noqa: ARG002
-        """Return whether nobody should wait for this writer: then it beats no more."""
+        """Return whether readers should not wait for this writer: then it stops beating."""
         return False
 
     @property
@@ -155,7 +155,7 @@ class Outstanding(Strategy):
 
 
 class TimeLag(Strategy):
-    """The wall clock less a lag, also without events, so that nobody waits for a quiet writer.
+    """The wall clock less a lag, also without events, so that no reader waits for a quiet writer.
 
     Unsafe in a backlog: whatever is older than the lag when it is written is late.
 
@@ -337,7 +337,7 @@ class Punctuated(_Newest):
 
 
 class WithIdleness(Strategy):
-    """Another strategy that nobody waits for after a time without events.
+    """Another strategy that is idle after a time without events.
 
     That time passes only while the writer can send, not under back-pressure. Any event ends the
     idleness. A writer that is idle does not beat, so that the service drops it after
@@ -369,7 +369,7 @@ class WithIdleness(Strategy):
         return self._strategy.time(now)
 
     def is_idle(self, now: Now) -> bool:
-        """Return whether there was no event for so long; before the first, since the first call."""
+        """Return whether there was no event for ``after``; before the first, since the first call."""
         if self._since_ms is None:
             self._since_ms = now.running_ms
         return now.running_ms - self._since_ms >= self._after_ms

@@ -75,7 +75,7 @@ async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
     response: Response,
     accept: Annotated[str, Header(description="`text/html` for the page.")] = "",
 ) -> FrontPage | HTMLResponse:
-    """Say which version this is, where the streams stand that the caller may see, and where to go on."""
+    """Say which version this is, where the streams stand that the caller may see, and where to read more."""
     found: list[StreamBrief] = []
     more = False
     if caller is not NOBODY:  # for a caller that may see none, all names would be read

@@ -273,7 +273,7 @@ class Aggregator:
         self._passes.due = True
 
     def expire(self, writer: str, *, now: Now) -> None:
-        """Drop a writer by hand; what it reported still counts.
+        """Expire a writer manually; what it reported still counts.
 
         Raises
         ------

@@ -247,7 +247,7 @@ class StreamCalls:
         return await self._ask("POST", "/truncate", TruncatedStream, retry=True, body=body)
 
     async def seal(self, position: Position | None = None) -> SealedStream:
-        """End the stream for ever, with a final mark; the same again changes nothing.
+        """End the stream with a final mark; the same again changes nothing.
 
         Parameters
         ----------

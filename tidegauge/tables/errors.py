@@ -89,7 +89,7 @@ class TooOldError(TableError):
 
 
 class IncompleteTableError(TableError, TimeoutError):
-    """The table did not become complete until a time while somebody waited.
+    """The table did not become complete until a time within the timeout.
 
     Attributes
     ----------

@@ -165,7 +165,7 @@ class ListedGroup(GroupInfo):
 
 
 class ReaderInfo(Answer):
-    """One reader of a group, as its heartbeats and positions tell."""
+    """One reader of a group, by its heartbeats and positions."""
 
     reader: str = Field(description="Name of the reader.")
     epoch: int = Field(description="Epoch of the process that has the name.")
@@ -218,7 +218,7 @@ class GroupProgress(Request):
 
 
 class NotedProgress(GroupProgress):
-    """Progress as it was last told."""
+    """Progress as it was last reported."""
 
     model_config = ConfigDict(extra="ignore")
     silent_ms: int = Field(

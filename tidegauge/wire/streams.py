@@ -102,13 +102,13 @@ class SettingsFields(Request):
     )
     aggregation_timeout_ms: PositiveMilliseconds | None = Field(
         60_000,
-        description="How long a writer may be silent while others are ahead of it, ms; null for ever. "
+        description="How long a writer may be silent while others are ahead of it, ms; null: forever. "
         "Time passes only while others report.",
     )
     hold_limit_ms: PositiveMilliseconds | None = Field(
         600_000,
-        description="How long a writer may stand still while others are ahead of it, ms; null for "
-        "ever. Time passes only while others progress.",
+        description="How long a writer may stand still while others are ahead of it, ms; null: "
+        "forever. Time passes only while others progress.",
     )
     min_writers: Annotated[Integer, Between(0, 10_000_000)] = Field(
         0, description="Make no mark before this many distinct writers have reported."
@@ -130,12 +130,12 @@ class SettingsFields(Request):
     )
     writer_retention_ms: Milliseconds | None = Field(
         7 * 86_400_000,
-        description="How long a writer that left or expired is remembered, ms; null: for ever.",
+        description="How long a writer that left or expired is remembered, ms; null: forever.",
     )
     max_future_skew_ms: Milliseconds | None = Field(
         3_600_000,
-        description="How far a noted time may be ahead of the server's clock, ms: as far as your "
-        "writers' clocks may be wrong, 60000 with NTP; null for streams with logical time.",
+        description="How far a noted time may be ahead of the server's clock, ms. Choose how "
+        "far your writers' clocks may be wrong, 60000 with NTP; null for streams with logical time.",
     )
     table: TableName | None = Field(
         None,
@@ -179,7 +179,7 @@ class SegmentInfo(Answer):
     low: float | None = Field(description="Start of its key range; null on external logs.")
     high: float | None = Field(description="End (exclusive) of its key range.")
     predecessors: list[int] = Field(description="The segments that it continues.")
-    sealed_length: int | None = Field(description="Events it holds for ever; null: it grows.")
+    sealed_length: int | None = Field(description="Events it holds forever; null: it grows.")
     opened_ms: int | None = Field(
         None, description="Wall clock at which it was made, ms; null if that was not kept."
     )
@@ -536,7 +536,7 @@ class MarksAtTime(StreamFacts):
 
 
 class MarksAtPosition(StreamFacts):
-    """``GET {stream}/marks/at?position=``: the watermark in force at a position."""
+    """``GET {stream}/marks/at?position=``: the watermark in effect at a position."""
 
     lower: int | None = Field(description="Lower end of the time window there, ms.")
     upper: int | None = Field(description="Upper end of the time window there, ms.")

@@ -118,7 +118,7 @@ async def describe_group(named: GroupOf) -> wire.GroupDetails:
 
 @router.post(ONE + "/progress", status_code=204, response_class=Response)
 async def note_progress(named: GroupOf, progress: wire.GroupProgress) -> None:
-    """Tell how far the query has come that reads with a group; shown for 5 minutes."""
+    """Report how far a query that reads with a group has come; it is shown for 5 minutes."""
     named.groups.note_progress(named.name, progress)
 
 
@@ -175,7 +175,7 @@ async def write_state(
         str | None, Header(description="The ETag of the state that was read; required.")
     ] = None,
 ) -> wire.StateDocument:
-    """Write the shared state, unless somebody was faster (412) or it breaks a law (409)."""
+    """Write the shared state, unless another write was faster (412) or it breaks a law (409)."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
     group = await named.change(lambda _former: document.to_state(), if_match=if_match)
@@ -225,7 +225,7 @@ async def join(named: GroupOf, reader: ReaderName) -> wire.ReaderJoined:
 async def report_position(
     limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, report: wire.ReaderPosition
 ) -> wire.ReaderStanding:
-    """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
+    """Confirm how far a reader has read, which is at most the tail of a segment."""
     _check_positions(limits, report.position)
     offsets = wire.by_segment(report.position)
     advanced = partial(advance, reader=reader, epoch=report.epoch, offsets=offsets)
@@ -238,7 +238,7 @@ async def report_position(
 async def heartbeat(
     named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat
 ) -> wire.ReaderStanding:
-    """Say that a reader lives, and learn whether segments are to be shared out anew."""
+    """Say that a reader lives, and learn whether the readers have to share the segments again."""
     group = await named.read()
     balanced = has_its_share(group.state, reader, beat.epoch)
     named.groups.hear(named.name, reader)

@@ -120,7 +120,7 @@ async def marks_at(
     ] = None,
     position: _PositionText = None,
 ) -> MarksAtTime | MarksAtPosition:
-    """Find where a time starts and is complete, or the watermark in force at a position."""
+    """Find where a time starts and is complete, or the watermark in effect at a position."""
     if (time is None) == (position is None):
         raise InvalidRequestError.of("time", "send either time or position")
     if time is not None:

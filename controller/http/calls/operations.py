@@ -21,7 +21,7 @@ class Health(Answer):
 
 @router.get("/healthz")
 async def healthz(health: HealthOf) -> Health:
-    """Say that the process moves; 503, with the reasons, if it should be started anew."""
+    """Say that the process moves; 503, with the reasons, if it should be restarted."""
     return _healthy(health.ailments())
 
 

@@ -65,7 +65,7 @@ async def leave(
 async def expire(
     sequencer: routing.SequencerOf, state: routing.StreamOf, writer: routing.WriterName
 ) -> wire.WriterAnswer:
-    """Drop a writer by hand; what it reported still counts."""
+    """Expire a writer manually; what it reported still counts."""
     expired = await sequencer.submit(partial(reports.expire, state=state, writer=writer))
     return _answer(state, expired, None)
 
