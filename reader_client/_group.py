@@ -73,8 +73,9 @@ class AsyncReaderGroup:
         streams
             What it reads, ``scope/stream`` each.
         **options
-            ``start`` (``earliest``, ``latest``), ``start_time``, ``start_cut``,
-            ``heartbeat_ms``, ``dead_after_ms``.
+            ``start`` (``earliest``, ``latest``), ``start_time``, ``start_cut`` (a position for
+            each stream, ``{"scope/stream": {segment: offset}}``; a stream that it leaves out
+            starts at the earliest event), ``heartbeat_ms``, ``dead_after_ms``.
 
         Raises
         ------

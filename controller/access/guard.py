@@ -76,9 +76,15 @@ class Guard:
             return ANYBODY
         if path in OPEN_PATHS:
             return NOBODY
-        shown = [value for name, value in headers if name == b"authorization"]
-        if path == FRONT_PAGE and not shown:
+        try:
+            return self._caller(headers)
+        except UnauthenticatedError:
+            if path != FRONT_PAGE:  # it needs no token, so that a wrong one is none
+                raise
             return NOBODY
+
+    def _caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
+        shown = [value for name, value in headers if name == b"authorization"]
         if len(shown) != 1:
             raise UnauthenticatedError("repeated" if shown else "missing")
         caller = self._tokens.find(shown[0])

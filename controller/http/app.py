@@ -193,7 +193,7 @@ class ControllerApp:
             # What can be refused is, before anything of a body came.
             if self._checks_host:
                 check_host(scope["headers"])
-                check_origin(scope["method"], scope["headers"])
+                check_origin(scope)
             check_announced(scope, self._limit)
             scope["user"] = self._guard.identify(scope["path"], scope["headers"])
             if not self.parts.health.started and scope["path"] not in OPEN_PATHS:

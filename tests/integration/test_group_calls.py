@@ -59,6 +59,18 @@ def test_a_group_cannot_start_where_its_stream_is_not(stream: Api, cut: dict[str
     assert (answer.status_code, answer.json()["code"]) == (409, "invalid_position")
 
 
+def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Api) -> None:
+    answer = _create(stream, start_cut={"0": 1})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["errors"] == [
+        {
+            "field": "start_cut",
+            "message": '{"0": 1} is not a position for each stream; send an object such as '
+            '{"scope/stream": {"0": 40, "1": 12}}',
+        }
+    ]
+
+
 @pytest.mark.parametrize(
     ("starts", "field"),
     [

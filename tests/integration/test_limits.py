@@ -94,18 +94,37 @@ def test_a_name_that_is_new_in_the_state_of_a_group(client: httpx.Client, part: 
     assert client.put(f"{GROUP}/state", json=state, headers=etag).status_code == 200
 
 
+def _append(client: httpx.Client, writer: str, **query: int) -> httpx.Response:
+    return client.post(
+        f"{EMBEDDED}/events",
+        params={"writer": writer, **query},
+        content='{"key": "k", "value": "v"}\n',
+        headers={"content-type": "application/x-ndjson"},
+    )
+
+
+def _tail(client: httpx.Client) -> object:
+    return client.get(EMBEDDED).json()["tail"]
+
+
 def test_an_event_with_a_time_of_a_new_writer_counts_as_its_report(
     client: httpx.Client,
 ) -> None:
-    headers = {"content-type": "application/x-ndjson"}
-    query: dict[str, str | int] = {"writer": LONG, "note_time": NOW}
-    line = '{"key": "k", "value": "v"}\n'
-    answer = client.post(f"{EMBEDDED}/events", params=query, content=line, headers=headers)
-    check_problem(answer, 422, "name_too_long")
-    assert client.get(EMBEDDED).json()["tail"] == {"0": 0, "1": 0, "2": 0}
-    query["writer"] = FITS
-    answer = client.post(f"{EMBEDDED}/events", params=query, content=line, headers=headers)
-    assert answer.status_code == 200
+    before = _tail(client)
+    check_problem(_append(client, LONG, note_time=NOW), 422, "name_too_long")
+    assert _tail(client) == before
+    assert _append(client, FITS, note_time=NOW).status_code == 200
+
+
+def test_names_that_append_and_note_nothing_are_as_many_as_writers(
+    client: httpx.Client,
+) -> None:
+    names = (FITS, "x", "y", "x")
+    assert [_append(client, name).status_code for name in names] == [200] * 4
+    before = _tail(client)
+    document = check_problem(_append(client, "z"), 409, "too_many_writers")
+    assert (document["stream"], document["limit"]) == ("tests/embedded", 3)
+    assert _tail(client) == before
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Messages about reader groups."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tidegauge import groups
+from tidegauge.json_text import show_json
 from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import (
     Answer,
@@ -19,8 +21,22 @@ from tidegauge.wire.values import (
 MOST_LATE_WRITERS = 10
 """Each is a series of Prometheus, which keeps every one that it ever saw."""
 
+
+def _check_by_stream(value: object) -> object:
+    """Refuse a position without its stream, with what to send."""
+    if isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values()):
+        return value
+    msg = (
+        f"{show_json(value)} is not a position for each stream; send an object such as "
+        '{"scope/stream": {"0": 40, "1": 12}}'
+    )
+    raise ValueError(msg)
+
+
 StreamOffsets = Annotated[
-    dict[str, WirePosition], Field(description="For each `scope/stream`, segment to offset.")
+    dict[str, WirePosition],
+    BeforeValidator(_check_by_stream),
+    Field(description="For each `scope/stream`, segment to offset."),
 ]
 
 

@@ -30,19 +30,19 @@ def check_host(headers: Headers) -> None:
             raise errors.MisdirectedRequestError(value.decode("latin-1"))
 
 
-def check_origin(method: str, headers: Headers) -> None:
+def check_origin(scope: Scope) -> None:
     """Refuse a page of another origin that would change something.
 
     Browsers name the origin with every call that may; older ones do not say whose page it is. A
-    proxy that speaks TLS has another scheme than its service.
+    proxy that speaks TLS has another scheme than its service: there a browser has to say it.
     """
-    if method == "GET":
+    if scope["method"] == "GET":
         return
-    given = dict(headers)
+    given = dict(scope["headers"])
     origin = given.get(b"origin")
     if origin is None or given.get(b"sec-fetch-site") == b"same-origin":
         return
-    if origin.partition(b"://")[2] != given.get(b"host"):
+    if origin != b"%b://%b" % (scope["scheme"].encode(), given.get(b"host", b"")):
         raise errors.ForeignOriginError(origin.decode("latin-1"))
 
 
