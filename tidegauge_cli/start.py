@@ -13,7 +13,7 @@ def main() -> None:
     """Run the command line."""
     sys.excepthook = _show_unless_interrupted
     try:
-        _run(print_version if sys.argv[1:] == ["--version"] else _run_verb)
+        _run(_print_version if sys.argv[1:] == ["--version"] else _run_verb)
     except OSError as error:
         if error.errno not in _UNWRITABLE or error.filename is not None:
             raise
@@ -21,8 +21,7 @@ def main() -> None:
         sys.exit(f"tidegauge: cannot write the output: {error.strerror}")
 
 
-def print_version() -> None:
-    """Print the version, for which no verb is loaded."""
+def _print_version() -> None:
     from importlib.metadata import version  # noqa: PLC0415 (verbs do without)
 
     print(version("tidegauge"))

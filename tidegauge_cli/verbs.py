@@ -1,5 +1,6 @@
 """The verbs. Each imports what it needs when it runs, and says which extra is missing."""
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -13,7 +14,6 @@ from tidegauge_cli.observing import observe
 from tidegauge_cli.operators import operators
 from tidegauge_cli.options import flag
 from tidegauge_cli.reporting import reporting
-from tidegauge_cli.start import print_version
 
 app = typer.Typer(
     help="Event-time watermarks for partitioned streams.",
@@ -31,7 +31,7 @@ app.add_typer(observe, name="observe")
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
     if wanted:
-        print_version()
+        print(version("tidegauge"))
         raise typer.Exit
 
 
