@@ -49,6 +49,7 @@ class StreamOptions(ReaderOptions, total=False):
     """Keyword arguments of `AsyncStreamClient` and `StreamClient`."""
 
     stream_id: str | None
+    first_contact: timedelta | None
 
 
 class AsyncStreamClient(StreamCalls):
@@ -65,10 +66,12 @@ class AsyncStreamClient(StreamCalls):
     stream_id
         Insist on this stream; otherwise on the one of the first answer.
     retry_for
-        How long a request is repeated while the service is away.
+        How long a request is repeated while the service is unavailable.
+    first_contact
+        The same while nothing has answered yet; ``retry_for`` unless it is given.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (settings, each with a default)
         self,
         url: str,
         stream: str,
@@ -76,8 +79,11 @@ class AsyncStreamClient(StreamCalls):
         token: str | None = None,
         stream_id: str | None = None,
         retry_for: timedelta = RETRY_FOR,
+        first_contact: timedelta | None = None,
     ) -> None:
-        transport = Transport(url, token=token, retry_for=retry_for)
+        transport = Transport(
+            url, token=token, retry_for=retry_for, first_contact=first_contact
+        )
         super().__init__(transport, StreamName.parse(stream), stream_id=stream_id)
         self._ahead: dict[int, Events] = {}
         """What came of a segment beyond what was asked for, since chunks come whole."""

@@ -44,6 +44,7 @@ from spark_source.source.starts import (
     ending_position,
     starting_offset,
 )
+from tidegauge.client.outage import TAKE_OVER
 from tidegauge.errors import StreamReplacedError
 from tidegauge.lattice import covers, cut_of, down_set
 from tidegauge.topology import Position, Topology
@@ -390,5 +391,9 @@ def _client(options: Options, stream_id: str | None = None) -> "reader_client.St
 
 def _first_client(options: Options) -> "reader_client.StreamClient":
     return reader_client.StreamClient(
-        options.url, options.stream, token=options.token, retry_for=_FIRST_CONTACT
+        options.url,
+        options.stream,
+        token=options.token,
+        retry_for=TAKE_OVER,
+        first_contact=_FIRST_CONTACT,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 observe = typer.Typer(help="Estimate time for producers you cannot change.")
-_RETRY_FOR = timedelta(seconds=5)
+_FIRST_CONTACT = timedelta(seconds=5)
 """Then it reads on: what it notes next says more than what it could not say."""
 _GUESS = (
     "this is an estimate, made once for all readers: events later than it expects are late. "
@@ -170,7 +170,7 @@ def kafka(  # noqa: PLR0913 (options)
         )
         return await _until_signal(observer.run, observer.stop)
 
-    ended_by = session.ask(run, retry_for=_RETRY_FOR)
+    ended_by = session.ask(run, first_contact=_FIRST_CONTACT)
     warn(
         f"ended; the writers stay members of {stream}, and the next start continues from there"
     )

@@ -215,7 +215,8 @@ def wait(
     limit = None if timeout is None else timedelta(seconds=timeout)
     watermark = session.ask(
         lambda service: StreamCalls(service.transport, stream).wait_until(time, limit),
-        retry_for=RETRY_FOR,  # nobody sits in front of it: it waits as long as other clients
+        retry_for=RETRY_FOR,  # a script waits as long as other clients
+        first_contact=None,
     )
     session.show(
         {"stream": str(stream), "time": time, "watermark": watermark},

@@ -178,7 +178,13 @@ Force = Annotated[
     bool, flag("--force", help="Accept a time in early 1970, which looks like seconds.")
 ]
 Yes = Annotated[bool, flag("--yes", help="Skip the confirmation.")]
-Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Service URL.")]
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="TIDEGAUGE_URL",
+        help="Service URL, or those of its controllers, with commas between.",
+    ),
+]
 Token = Annotated[
     str | None,
     typer.Option(envvar="TIDEGAUGE_TOKEN", help="Bearer token.", show_default=False),

@@ -12,15 +12,15 @@ import typer
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from tidegauge.client.outage import Tell
+from tidegauge.client.outage import TAKE_OVER, Tell
 from tidegauge.errors import TidegaugeError
 from tidegauge_cli.options import LOCAL, Json, Token, Url
 
 if TYPE_CHECKING:
     from tidegauge.client.transport import Transport
 
-# Somebody sits in front of most verbs, and would rather be told.
-_RETRY_FOR = timedelta(seconds=3)
+# Somebody sits in front of most verbs, and would rather learn soon that an address is wrong.
+_FIRST_CONTACT = timedelta(seconds=3)
 # Typer shows the type of what a parser makes; what is typed is text.
 _TYPED = type("text", (), {})
 
@@ -73,13 +73,20 @@ class Session(NamedTuple):
         work: Callable[[Service], Awaitable[_T]],
         *,
         tell: Tell = warn,
-        retry_for: timedelta = _RETRY_FOR,
+        retry_for: timedelta = TAKE_OVER,
+        first_contact: timedelta | None = _FIRST_CONTACT,
     ) -> _T:
         """Do something with the service; an error ends the program with its message."""
         from tidegauge.client.transport import Transport  # noqa: PLC0415 (no help needs it)
 
         async def run() -> _T:
-            transport = Transport(self.url, token=self.token, retry_for=retry_for, tell=tell)
+            transport = Transport(
+                self.url,
+                token=self.token,
+                retry_for=retry_for,
+                first_contact=first_contact,
+                tell=tell,
+            )
             async with aclosing(transport):
                 return await work(Service(transport))
 

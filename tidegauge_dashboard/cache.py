@@ -45,7 +45,7 @@ class Cache:
                 "place": place_of(view),
                 "now": feed.asking.now_ms(),
                 "stopped": stopped_ms or None,
-                "service": self._drawing.shown_url,
+                "service": self._drawing.shown_url.partition(",")[0],
                 "version": _VERSION,
                 "held": self._drawing.held(stopped_ms or feed.asking.now_ms()),
                 "outage": None

@@ -308,7 +308,7 @@ class Drawing:
         return {
             "help": {
                 "watermark": WATERMARK,
-                "commands": list(first_commands(self.shown_url)),
+                "commands": list(first_commands(self.shown_url.partition(",")[0])),
                 "states": [
                     {"label": LABELS[state], "tone": TONES[state], "text": text}
                     for state, text in MEANINGS.items()

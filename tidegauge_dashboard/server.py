@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegauge.client.addresses import check_token, check_url
+from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.explain.states import HELD_AFTER_MS
 from tidegauge_dashboard.asking import Asking
 from tidegauge_dashboard.connection import Page, Pages
@@ -92,8 +92,8 @@ class DashboardSettings:
 
     def check(self) -> None:
         """Refuse what cannot be, or would let strangers in; raises ``ValueError``."""
-        check_url(self.url)
-        check_url(self.shown_url or self.url)
+        check_urls(self.url)
+        check_urls(self.shown_url or self.url)
         if self.token is not None:
             check_token(self.token)
         if not self.insecure and not _is_loopback(self.host):

@@ -22,6 +22,7 @@ from spark_source.errors import (
     WrongCheckpointError,
 )
 from spark_source.following.mark_watch import SETTLED_S, MarkWatch
+from tidegauge.client.outage import TAKE_OVER
 from tidegauge.event_time import describe_event_time
 from tidegauge.marks import Mark
 from tidegauge.tables.history import check_jobs, has_ended, is_whole, standing
@@ -122,7 +123,11 @@ class Service:
 
     def _first_client(self) -> "reader_client.StreamClient":
         return reader_client.StreamClient(
-            self.url, self.stream, token=self.token, retry_for=_FIRST_CONTACT
+            self.url,
+            self.stream,
+            token=self.token,
+            retry_for=TAKE_OVER,
+            first_contact=_FIRST_CONTACT,
         )
 
 

@@ -30,7 +30,7 @@ from spark_source.following.followed import (
 from spark_source.options.given import GivenOptions
 from spark_source.options.times import GREATEST_TIME, LEAST_TIME
 from spark_source.source.follower import lag_ms
-from tidegauge.client.addresses import check_token, check_url
+from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
 
@@ -70,7 +70,7 @@ def _read_options(given: dict[str, str]) -> "tuple[str, Followed[Any]]":
 
 def _read_service(asked: GivenOptions) -> Service:
     return Service(
-        url=asked.need("url", check_url, "http://127.0.0.1:8470"),
+        url=asked.need("url", check_urls, "http://127.0.0.1:8470"),
         stream=str(asked.need("stream", StreamName.parse, "shop/orders")),
         token=asked.take("token", check_token),
     )

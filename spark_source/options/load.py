@@ -8,7 +8,7 @@ from spark_source.errors import InvalidOptionError
 from spark_source.options.durations import duration_ms
 from spark_source.options.given import GivenOptions, one_of
 from spark_source.options.kafka import KafkaTopic, read_kafka_options
-from tidegauge.client.addresses import check_token, check_url
+from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
 from tidegauge.positions import parse_position
@@ -47,7 +47,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     take, need = asked.take, asked.need
     stream = need("stream", StreamName.parse, "demo/rides")
     options = Options(
-        url=need("url", check_url, "http://127.0.0.1:8470"),
+        url=need("url", check_urls, "http://127.0.0.1:8470"),
         stream=str(stream),
         token=take("token", check_token),
         reader_group=take("readerGroup", lambda value: _group(value, stream.scope)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from spark_source.errors import InvalidOptionError
 from spark_source.options.durations import duration_ms
 from spark_source.options.given import GivenOptions
-from tidegauge.client.addresses import check_token, check_url
+from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, check_name
 
@@ -41,7 +41,7 @@ def read_stream_options(given: Mapping[str, str]) -> StreamSinkOptions:
     """Read the options of a query."""
     asked = _asked(given)
     options = StreamSinkOptions(
-        url=asked.need("url", check_url, "http://127.0.0.1:8470"),
+        url=asked.need("url", check_urls, "http://127.0.0.1:8470"),
         stream=asked.need("stream", _stream, "demo/hourly"),
         token=asked.take("token", check_token),
         checkpoint=_checkpoint(asked),
@@ -57,7 +57,7 @@ def read_batch_options(given: Mapping[str, str]) -> BatchSinkOptions:
     """Read the options of a batch write."""
     asked = _asked(given)
     options = BatchSinkOptions(
-        url=asked.need("url", check_url, "http://127.0.0.1:8470"),
+        url=asked.need("url", check_urls, "http://127.0.0.1:8470"),
         stream=asked.need("stream", _stream, "demo/hourly"),
         token=asked.take("token", check_token),
         writer=asked.need("writer", check_name, "nightly"),

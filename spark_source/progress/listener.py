@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import (
 
 from reader_client import AsyncReaderGroup
 from spark_source.progress.batch import BatchProgress, Lateness, Query, Standing, read_progress
-from tidegauge.client.addresses import check_url
+from tidegauge.client.addresses import check_urls
 from tidegauge.client.blocks import Closing
 from tidegauge.client.sync import LoopThread
 from tidegauge.errors import TidegaugeError
@@ -105,7 +105,7 @@ class ProgressListener(StreamingQueryListener, Closing):
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self.failures = 0
-        self._url = check_url(url)
+        self._url = check_urls(url)
         self._token = token
         self._runs: dict[UUID, _Run] = {}
         self._thread = LoopThread("tidegauge-progress")

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
+from pydantic import BaseModel
 
 from tests.server import free_port
 from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.route import RedirectError, target_of
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
 from tidegauge.wire.streams import StreamInfo
@@ -216,3 +218,176 @@ def test_an_address_is_written_alike_however_long_its_query_is(length: int) -> N
 def test_a_patience_that_is_no_timedelta_is_refused_with_the_cure() -> None:
     with pytest.raises(TypeError, match=r"retry_for is 30; pass a timedelta"):
         Transport("http://127.0.0.1:1", retry_for=30)  # type: ignore[arg-type]
+
+
+class _Controller(BaseHTTPRequestHandler):
+    """Holds the database (``holder``), or stands by as its server's ``location`` says."""
+
+    def do_GET(self) -> None:
+        server = cast("_Controllers", self.server)
+        server.asked.append(f"{self.path} {self.headers.get('authorization')}")
+        body = b'{"watermark": 1}'
+        if server.location is None:
+            self.send_response(200)
+        elif server.location:
+            self.send_response(307)
+            self.send_header("location", server.location + self.path)
+            body = b""
+        else:
+            self.send_response(503)
+            self.send_header("content-type", "application/problem+json")
+            body = b'{"code": "unavailable", "reason": "this controller stands by"}'
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _Controllers(HTTPServer):
+    """A controller at an address of its own.
+
+    Attributes
+    ----------
+    location
+        None: it holds the database. "": no controller does. Else the holder's address.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Controller)
+        self.location: str | None = None
+        self.asked: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[_Controllers, _Controllers]]:
+    """Start two controllers, of which the second holds, and the first redirects to it."""
+    with _Controllers() as first, _Controllers() as second:
+        first.location = second.url
+        threads = [threading.Thread(target=one.serve_forever) for one in (first, second)]
+        for thread in threads:
+            thread.start()
+        yield first, second
+        for server, thread in zip((first, second), threads, strict=True):
+            server.shutdown()
+            thread.join()
+
+
+class _Answer(BaseModel):
+    watermark: int
+
+
+def _ask(url: str, *, times: int = 1, **options: Any) -> None:
+    async def ask() -> None:
+        transport = Transport(url, token="secret", **options)
+        for _ in range(times):
+            answer = await transport.request(
+                "GET", "/v1/w", answer=_Answer, retry=False, params={"x": 1}
+            )
+            assert answer.watermark == 1
+        await transport.aclose()
+
+    asyncio.run(ask())
+
+
+def test_a_client_that_knows_the_standby_only_is_led_to_the_holder_once(
+    pair: tuple[_Controllers, _Controllers],
+) -> None:
+    standby, holder = pair
+    _ask(standby.url, times=3)
+    assert standby.asked == ["/v1/w?x=1 Bearer secret"]
+    assert holder.asked == ["/v1/w?x=1 Bearer secret"] * 3
+
+
+@pytest.mark.parametrize("stands_by", ["", None], ids=["stands by", "is gone"])
+def test_the_next_address_is_asked_at_once(
+    pair: tuple[_Controllers, _Controllers], stands_by: str | None
+) -> None:
+    standby, holder = pair
+    standby.location = stands_by
+    gone = f"http://127.0.0.1:{free_port()}" if stands_by is None else standby.url
+    told: list[str] = []
+    _ask(f"{gone}, {holder.url}/", times=2, retry_for=timedelta(0), tell=told.append)
+    assert (len(standby.asked), len(holder.asked)) == (0 if stands_by is None else 1, 2)
+    assert told == []
+
+
+def test_a_take_over_is_waited_for_though_nothing_may_be_repeated(
+    pair: tuple[_Controllers, _Controllers],
+) -> None:
+    standby, holder = pair
+    standby.location = holder.location = ""
+
+    def take_over(_line: str) -> None:
+        holder.location = None
+
+    _ask(f"{standby.url},{holder.url}", tell=take_over)
+    assert len(holder.asked) == 2
+
+
+def test_a_redirect_in_a_circle_is_an_unreachable_service(
+    pair: tuple[_Controllers, _Controllers],
+) -> None:
+    standby, holder = pair
+    holder.location = standby.url
+    with pytest.raises(
+        ServiceUnreachableError, match=r"which redirects, too: none of them holds"
+    ):
+        _ask(standby.url, retry_for=timedelta(0))
+    # A target that cannot be used does not keep a client from its other addresses.
+    standby.location, holder.location = "http://127.0.0.1:0", None
+    _ask(f"{standby.url},{holder.url}", retry_for=timedelta(0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "location", "said"),
+    [
+        ("https://a:8470", "http://b:8470/v1/w", "where no token is sent without https"),
+        ("http://a", "ftp://b/v1/w", "'ftp://b' is not a service URL"),
+        ("http://a", "/elsewhere", "'/elsewhere' is not a service URL"),
+        ("http://a", "http://me:pw@b/v1/w", "remove the user information"),
+    ],
+)
+def test_a_redirect_that_cannot_be_followed_is_named(
+    asked: str, location: str, said: str
+) -> None:
+    with pytest.raises(RedirectError, match=re.escape(said)):
+        target_of(location, asked=asked, path="/v1/w")
+
+
+def test_a_holder_behind_a_path_is_asked_there() -> None:
+    location = "https://tides/b/v1/w?wait_ms=1"
+    assert target_of(location, asked="http://a", path="/v1/w") == "https://tides/b"
+
+
+@pytest.mark.parametrize("url", ["http://a:8470,", "http://a:8470,b:8470", ","])
+def test_a_list_of_addresses_with_a_typo_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match="write http://HOST:PORT, several with commas between"):
+        Transport(url)
+
+
+def test_a_wrong_address_is_reported_sooner_than_a_take_over(
+    pair: tuple[_Controllers, _Controllers],
+) -> None:
+    said: list[str] = []
+    limits: dict[str, Any] = {
+        "retry_for": timedelta(seconds=7),
+        "first_contact": timedelta(milliseconds=1),
+    }
+    with pytest.raises(ServiceUnreachableError):
+        _ask(f"http://127.0.0.1:{free_port()}", tell=said.append, **limits)
+    assert said == []
+    standby, _ = pair
+    standby.location = ""
+
+    def hold(line: str) -> None:
+        said.append(line)
+        standby.location = None
+
+    _ask(standby.url, tell=hold, **limits)
+    assert said[0].startswith(f"retrying {standby.url} for up to 7 s: ")

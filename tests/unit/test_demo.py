@@ -109,7 +109,7 @@ def test_a_part_of_the_demo_knows_its_stream_without_being_told(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert CliRunner().invoke(app, ["demo", "producer", "--url", "nonsense"]).exit_code == 1
-    said = "tidegauge: 'nonsense' is not a service URL; write http://HOST:PORT\n"
+    said = "tidegauge: 'nonsense' is not a service URL; write http://HOST:PORT, several with commas between\n"
     assert capfd.readouterr().err == said
     for part in ("producer", "pipeline"):
         shown = CliRunner().invoke(app, ["demo", part, "--help"], env={"COLUMNS": "120"})

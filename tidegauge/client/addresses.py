@@ -26,12 +26,22 @@ def check_url(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        msg = f"{url!r} is not a service URL; write http://HOST:PORT"
+        msg = (
+            f"{url!r} is not a service URL; write http://HOST:PORT, several with commas between"
+        )
         raise ValueError(msg)
     if parts.username is not None:
         msg = f"remove the user information before @{parts.hostname}: the service takes tokens"
         raise ValueError(msg)
     return url
+
+
+def check_urls(text: str) -> str:
+    """Return the addresses of a service's controllers, separated by commas, in one form.
+
+    Raises ``ValueError`` naming the one that is none.
+    """
+    return ",".join(check_url(url.strip()).rstrip("/") for url in text.split(","))
 
 
 def check_token(token: str) -> str:

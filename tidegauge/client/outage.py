@@ -10,6 +10,12 @@ from tidegauge.errors import TidegaugeError
 RETRY_FOR = timedelta(seconds=60)
 """How long a client tries again by default."""
 
+TAKE_OVER = timedelta(seconds=20)
+"""The least patience of a client once something has answered: another controller may be taking over.
+
+That takes two leases of 3 s, a second, and up to ten seconds of reading.
+"""
+
 Tell = Callable[[str], object]
 """Takes a line about the service."""
 

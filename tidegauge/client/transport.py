@@ -5,9 +5,10 @@ A request is repeated only if the failure is transient *and* repeating it is saf
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache, partial
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import httpx
@@ -21,7 +22,7 @@ from tenacity import (
     wait_random,
 )
 
-from tidegauge.client.addresses import check_token, check_url
+from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.client.outage import (
     RETRY_FOR,
     Outage,
@@ -30,6 +31,7 @@ from tidegauge.client.outage import (
     UnexpectedAnswerError,
     tell_log,
 )
+from tidegauge.client.route import RedirectError, Route, target_of
 from tidegauge.client.sync import ClientClosedError
 from tidegauge.errors import (
     PROBLEMS,
@@ -41,6 +43,8 @@ from tidegauge.errors import (
 from tidegauge.event_time import check_span
 
 _A = TypeVar("_A", bound=BaseModel)
+_Build = Callable[[str], httpx.Request]
+"""Makes the request to a controller at an address."""
 _WAIT_INITIAL_S = 0.05
 """A service that is merely restarting is asked again at once, …"""
 _WAIT_MAX_S = 2.0
@@ -55,8 +59,14 @@ _OF_A_PROXY = {502, 503, 504}
 class Transport:
     """Requests to one service. Nothing is sent before the first of them.
 
+    ``url`` is the address of the service, or those of its controllers, separated by commas. If one
+    cannot be reached or stands by, the next one is asked. A redirect of a controller that stands by
+    is followed once, with the token, and never from https to http.
+
     While a failure is transient, a request is repeated; ``tell`` takes a line when that begins,
     and when the service answers again. ``transport`` carries requests in place of sockets.
+    ``first_contact`` bounds how long it is repeated while nothing has ever answered, so that a
+    wrong address is reported soon.
 
     Attributes
     ----------
@@ -70,26 +80,29 @@ class Transport:
     TypeError
         If ``retry_for`` is no timedelta.
     ValueError
-        If the URL is none of a service.
+        If a URL is none of a service.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (settings, each with a default)
         self,
         url: str,
         *,
         token: str | None = None,
         retry_for: timedelta = RETRY_FOR,
+        first_contact: timedelta | None = None,
         tell: Tell = tell_log,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.url = check_url(url).rstrip("/")
+        self.url = check_urls(url)
+        self._route = Route(self.url.split(","))
         self._retry_for = check_span("retry_for", retry_for)
+        self._first_contact = first_contact
         self.gives_up = True
         self._outage = Outage(self.url, tell=tell)
         self._headers = {}
         if token is not None:
             self._headers["authorization"] = f"Bearer {check_token(token)}"
-        self._client: httpx.AsyncClient | None = None
+        self._clients: dict[str, httpx.AsyncClient] = {}
         self._closed = False
         self._transport = transport
 
@@ -146,10 +159,10 @@ class Transport:
         try:
             async for attempt in self.attempts(repeatable=retry):
                 with attempt:
-                    request = self._build(
-                        method, path, params=params, content=body, headers=sent
+                    build = partial(
+                        self._build, method, path, params=params, content=body, headers=sent
                     )
-                    response = await self._http().send(request)
+                    response = await self._ask(path, build)
                     self._check(response.status_code, response.content)
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self.url, _reason(error)) from error
@@ -168,7 +181,7 @@ class Transport:
 
         return AsyncRetrying(
             retry=retry_if_exception(worth_repeating),
-            stop=stop_after_delay(self._retry_for),
+            stop=self._gives_up,
             wait=wait_exponential(_WAIT_INITIAL_S, _WAIT_MAX_S)
             + wait_random(0, _WAIT_INITIAL_S),
             before_sleep=begin_outage,
@@ -177,19 +190,70 @@ class Transport:
 
     def begin_outage(self, reason: str) -> None:
         """Log that the service does not answer; once, until it does."""
-        self._outage.begin(reason, retry_for=self._retry_for if self.gives_up else None)
+        self._outage.begin(reason, retry_for=self._patience() if self.gives_up else None)
 
     async def aclose(self) -> None:
         """Close the connections; there will be no others."""
         self._closed = True
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+    def _gives_up(self, state: RetryCallState) -> bool:
+        return stop_after_delay(self._patience())(state)
+
+    def _patience(self) -> timedelta:
+        """Return how long a request is repeated."""
+        return self._retry_for if self._first_contact is None else self._first_contact
+
+    async def _ask(self, path: str, build: _Build) -> httpx.Response:
+        """Ask each address until a controller answers that holds the database."""
+        refusal: httpx.Response | None = None
+        failure: httpx.TransportError | None = None
+        for url in self._route.candidates():
+            try:
+                response = await self._ask_one(url, path, build)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                failure = error
+            except httpx.TransportError:
+                self._route.demote(url)
+                raise
+            else:
+                if not _stands_by(response):
+                    return response
+                refusal = response
+            self._route.demote(url)
+        if refusal is not None:
+            return refusal
+        assert failure is not None  # noqa: S101 (there is at least one address)
+        raise failure
+
+    async def _ask_one(self, url: str, path: str, build: _Build) -> httpx.Response:
+        """Ask one address, and the one that it redirects to."""
+        response = await self._http(url).send(build(url))
+        self._first_contact = None
+        holder = url
+        location = response.headers.get("location")
+        if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location is not None:
+            try:
+                holder = target_of(location, asked=url, path=path)
+            except RedirectError as error:
+                raise httpx.ConnectError(str(error)) from error
+            response = await self._http(holder).send(build(holder))
+            if response.status_code == HTTPStatus.TEMPORARY_REDIRECT:
+                reason = (
+                    f"{url} redirects to {holder}, which redirects, too: none of them holds"
+                )
+                raise httpx.ConnectError(reason)
+        if not _stands_by(response):
+            self._route.prefer(holder)
+        return response
 
     def _build(
         self,
         method: str,
         path: str,
+        url: str,
         *,
         params: Mapping[str, Any] | None,
         **more: Any,  # noqa: ANN401 (content and headers)
@@ -199,7 +263,11 @@ class Transport:
         One that httpx takes for too long does not go through a forward proxy (``HTTP_PROXY``).
         """
         build = partial(
-            self._http().build_request, method, path, timeout=_patience(params), **more
+            self._http(url).build_request,
+            method,
+            url + path,
+            timeout=_limits(params),
+            **more,
         )
         given = {name: value for name, value in (params or {}).items() if value is not None}
         query = httpx.QueryParams(given)
@@ -231,19 +299,19 @@ class Transport:
     def _unexpected(self, status: int, content: bytes) -> UnexpectedAnswerError:
         return UnexpectedAnswerError(self.url, status, content[:200].decode(errors="replace"))
 
-    def _http(self) -> httpx.AsyncClient:
+    def _http(self, url: str) -> httpx.AsyncClient:
         if self._closed:
             raise ClientClosedError
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                base_url=self.url,
+        scheme = url.partition(":")[0].lower()
+        if scheme not in self._clients:
+            self._clients[scheme] = httpx.AsyncClient(
                 headers=self._headers,
-                timeout=_patience(None),
+                timeout=_limits(None),
                 limits=httpx.Limits(max_connections=None),
-                verify=trust_for(self.url),
+                verify=trust_for(url),
                 transport=self._transport,
             )
-        return self._client
+        return self._clients[scheme]
 
 
 def is_transient(error: BaseException) -> bool:
@@ -258,7 +326,16 @@ def is_certainly_not_done(error: BaseException) -> bool:
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
 
 
-def _patience(params: Mapping[str, Any] | None) -> httpx.Timeout:
+def _stands_by(response: httpx.Response) -> bool:
+    """Return whether a controller itself refuses for now, so that another one may answer.
+
+    What a proxy says by itself is left alone: the service may have done what was asked.
+    """
+    is_ours = response.headers.get("content-type", "").startswith("application/problem+json")
+    return response.status_code == HTTPStatus.SERVICE_UNAVAILABLE and is_ours
+
+
+def _limits(params: Mapping[str, Any] | None) -> httpx.Timeout:
     wait_ms = (params or {}).get("wait_ms") or 0
     return httpx.Timeout(_SILENCE_S + wait_ms / 1_000, connect=_CONNECT_S)
 

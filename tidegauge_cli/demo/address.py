@@ -52,7 +52,7 @@ class StreamAddress:
         )
 
     def _ask(self, work: Callable[[Service], Awaitable[_T]]) -> _T:
-        return Session(self.url, self.token).ask(work, retry_for=RETRY_FOR)
+        return Session(self.url, self.token).ask(work, retry_for=RETRY_FOR, first_contact=None)
 
     @property
     def _path(self) -> str:

@@ -1,0 +1,64 @@
+"""Which controller of a service to ask: its own addresses, and where the one that stands by points."""
+
+from urllib.parse import urlsplit
+
+from tidegauge.client.addresses import check_url
+
+
+class RedirectError(Exception):
+    """A redirect that a client does not follow; its text says why."""
+
+
+class Route:
+    """The addresses of a service's controllers, in the order in which to ask them.
+
+    One controller holds the database, and the others stand by. The address that answered last
+    comes first.
+
+    Attributes
+    ----------
+    urls
+        The addresses as they were given.
+    """
+
+    def __init__(self, urls: list[str]) -> None:
+        self.urls = urls
+        self._order = list(urls)
+        self._holder: str | None = None
+
+    def candidates(self) -> list[str]:
+        """Return the addresses to ask, each once, the one that answered last first."""
+        holder = [] if self._holder is None else [self._holder]
+        return [*holder, *(url for url in self._order if url != self._holder)]
+
+    def prefer(self, url: str) -> None:
+        """Record that the controller at an address answered: it is asked first from now on."""
+        self._holder = url
+
+    def demote(self, url: str) -> None:
+        """Record that a controller was lost while it answered: it is asked last from now on."""
+        self._holder = None
+        if url in self._order:
+            self._order.remove(url)
+            self._order.append(url)
+
+
+def target_of(location: str, *, asked: str, path: str) -> str:
+    """Return the address of the controller that a redirect of a standby names.
+
+    The location is the holder's address followed by the path and the query of the request.
+    Raises `RedirectError` if a client must not ask there.
+    """
+    holder = location.partition("?")[0].removesuffix(path)
+    try:
+        check_url(holder)
+    except ValueError as error:
+        reason = f"{asked} stands by, and the address of the holder is wrong: {error}"
+        raise RedirectError(reason) from None
+    if urlsplit(asked).scheme == "https" and urlsplit(holder).scheme != "https":
+        reason = (
+            f"{asked} stands by for {holder}, where no token is sent without https; let the "
+            "controllers advertise https"
+        )
+        raise RedirectError(reason)
+    return holder
