@@ -198,6 +198,29 @@ def test_a_backlog_is_noted_by_its_progress_in_event_time(one: Observed) -> None
     assert len(marks) >= rows * step_ms // (hour_ms + 5 * step_ms)
 
 
+@pytest.mark.parametrize("by", ["partition", "key"])
+def test_a_backlog_that_was_loaded_at_once_is_noted_by_its_progress(
+    shared_server: ServerProcess, broker: Broker, by: str
+) -> None:
+    four = Observed(shared_server, broker, 4)
+    rows, step_ms = 24_000, 25_200  # a week
+    # Without a timestamp, a record has that of the load.
+    four.produce(
+        *[
+            {
+                "partition": row % 4,
+                "key": "ab"[row % 8 // 4],
+                "value": b'{"at":%d}' % (NOON + row * step_ms),
+            }
+            for row in range(rows)
+        ]
+    )
+    told, _ = four.run("--by", by, "--event-time", "json:/at", *BACKFILL)
+    assert (told["events"], told["late"], told["held_by"]) == (rows, 0, {})
+    assert len(four.api.get("marks", limit=1_000)["marks"]) > 100
+    four.api.client.close()
+
+
 def test_a_source_with_a_broken_clock_is_named_and_left_out(one: Observed) -> None:
     def go_on() -> None:
         now_ms = time.time_ns() // 1_000_000

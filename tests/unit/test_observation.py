@@ -228,6 +228,31 @@ def test_rows_below_what_was_noted_count_as_late() -> None:
     assert (observation.sources.counts.events, observation.sources.counts.late) == (4, 2)
 
 
+def test_rows_below_a_kept_step_count_as_late_once_it_is_noted() -> None:
+    observation = _observation("a.0", "b.1")
+    for writer, offset, time in [("a.0", 5, 1_000), ("b.1", 5, 1_000), ("a.0", 6, 2_000)]:
+        _read(observation, writer, offset, time)
+    _read(observation, "b.1", 6, 3_000)
+    observation.step()
+    _read(observation, "a.0", 7, 1_990)
+    _read(observation, "a.0", 8, 1_989)
+    assert observation.sources.counts.late == 0
+    assert [time for _, time, _ in _notes(observation)] == [1_990, 1_990]
+    assert observation.sources.counts.late == 1
+    _notes(observation)
+    assert observation.sources.counts.late == 1
+
+
+def test_rows_below_a_kept_step_that_is_left_out_are_not_late() -> None:
+    observation = _observation("a.0")
+    for writer, time in [("a.0", 1_000), ("a.0", 2_000), ("a.0", 1_600), ("new.0", 1_500)]:
+        _read(observation, writer, observation.partitions.position[0], time)
+        observation.step()
+    _read(observation, "a.0", 9, 980)
+    assert _notes(observation) == [("a.0", 990, {0: 6})]
+    assert observation.sources.counts.late == 1
+
+
 def test_progress_by_the_resolution_of_marks_is_noted_in_steps() -> None:
     observation = _observation("a.0", "b.1")
     observation.resolution_ms = 100
@@ -481,6 +506,74 @@ def test_a_partition_that_is_read_later_than_the_others_holds_nobody_for_too_lon
     assert (observation.sources.holding, observation.sources.overdue()) == ({}, [])
 
 
+class _Loaded:
+    """A day in each of four partitions, stored within a second, and read one partition after the other."""
+
+    ROWS = 1_000
+
+    def __init__(self, *values: str) -> None:
+        """Observe by these values, or by partition."""
+        self.observation = Observation(
+            parse_guess("bounded:0s"), idle_ms=None, hold_ms=10 * MINUTE
+        )
+        self.observation.resolution_ms = 5 * MINUTE
+        self.values = values
+        for partition in range(4):
+            self.observation.partitions.assign(partition, 0)
+            if not values:
+                self.observation.sources.expect(str(partition), partition)
+        self.observation.partitions.look(Look(EPOCH, dict.fromkeys(range(4), self.ROWS)))
+        self.noted: list[Note] = []
+
+    def read(self, partition: int, *, late_ms: int = 0, broken: str = "") -> None:
+        """Read a partition to its end; its events are so much older, or have a broken clock."""
+        for offset in range(self.ROWS):
+            value = self.values[offset % len(self.values)] if self.values else None
+            writer = str(partition) if value is None else f"{value}.{partition}"
+            time = EPOCH - DAY + offset * DAY // self.ROWS - late_ms
+            row = Row(writer, partition, offset, 0 if value == broken else time, EPOCH + offset)
+            self.observation.read(row, latest_ms=FAR, wall_ms=FAR)
+            self.observation.step()
+            if offset % 100 == 99:
+                self._report()
+
+    def _report(self) -> None:
+        for writer in self.observation.sources.newcomers():
+            self.observation.admit(writer, None, 0)
+        for note in self.observation.notes(0):
+            self.noted.append(note)
+            self.observation.accept(note, 0)
+
+
+@pytest.mark.parametrize("values", [(), ("a", "b", "c")], ids=["by partition", "by key"])
+def test_a_backlog_that_was_loaded_at_once_is_noted_in_steps(values: tuple[str, ...]) -> None:
+    loaded = _Loaded(*values)
+    for partition in range(4):
+        loaded.read(partition)
+        assert loaded.observation.sources.holding == {}
+    assert len({note.time for note in loaded.noted}) > 200
+    assert loaded.observation.sources.counts.late == 0
+
+
+def test_in_a_backlog_a_source_with_a_broken_clock_is_behind_those_of_its_partition() -> None:
+    loaded = _Loaded("a", "b", "broken")
+    for partition in range(4):
+        loaded.read(partition, broken="broken")
+    assert loaded.observation.sources.holding.keys() == {
+        f"broken.{number}" for number in range(4)
+    }
+    assert len({note.time for note in loaded.noted}) > 200
+
+
+def test_a_partition_is_behind_the_others_once_it_was_read_to_its_end() -> None:
+    loaded = _Loaded()
+    for partition in range(3):
+        loaded.read(partition)
+    assert loaded.observation.sources.holding == {}
+    loaded.read(3, late_ms=HOUR)
+    assert loaded.observation.sources.holding == {"3": HOUR}
+
+
 def test_a_guess_by_the_clock_leaves_nobody_out() -> None:
     observation = _observation("a.0", "b.0", guess="lag:1s", hold_ms=1)
     for offset in range(5, 50, 2):
@@ -548,3 +641,30 @@ def test_no_note_is_above_a_guess_goes_back_or_covers_what_is_not_read(
             assert all(offset <= ends[place] for place, offset in note.position.items())
             noted[note.writer] = note.time
             observation.accept(note, 0)
+
+
+@given(_STEPS)
+def test_a_row_counts_as_late_if_its_writer_has_noted_a_time_above_it_before_it(
+    steps: Iterable[tuple[str, int, bool]],
+) -> None:
+    observation = _observation("a.0", "b.0", "c.1")
+    ends, rows, noted = [5, 5], list[tuple[str, int, int]](), list[Note]()
+    for writer, time, notes in steps:
+        partition = int(writer[-1])
+        rows.append((writer, ends[partition], 100 + time))  # where they begin
+        _read(observation, writer, ends[partition], 100 + time)
+        ends[partition] += 1
+        observation.step()
+        for note in observation.notes(0) if notes else []:
+            noted.append(note)
+            observation.accept(note, 0)
+    noted += observation.notes(0)
+    assert observation.sources.counts.late == sum(
+        any(
+            note.writer == writer
+            and note.time > time
+            and note.position[int(writer[-1])] <= offset
+            for note in noted
+        )
+        for writer, offset, time in rows
+    )

@@ -2,7 +2,8 @@
 
 The service cannot bound it: each writer of an observer notes the least guess of all, so that
 nobody is ahead of anybody. Sources are compared by how old their events are when they are stored:
-so it does not matter which partitions the observer reads first, nor who is silent.
+so it does not matter who is silent, nor which partitions the observer reads first, unless the log was
+loaded at once.
 """
 
 from collections.abc import Iterable

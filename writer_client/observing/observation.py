@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from writer_client._notes import BULK, Note
-from writer_client.observing.holding import look
+from writer_client.observing.holding import Moment, Standing, look
 from writer_client.observing.partition import Partition, Partitions
 from writer_client.observing.rules import Guess
 from writer_client.observing.sources import Source, Sources
@@ -73,6 +73,8 @@ class Observation:
         self._steps: list[Note] = []
         self._stepped: int | None = None
         """The least guess at the latest step."""
+        self._kept: list[int] = []
+        """The least guesses at the steps that are kept."""
         self.beat_ms: int | None = None
         self.resolution_ms = 0
 
@@ -121,15 +123,22 @@ class Observation:
 
     def _hear(self, source: Source, row: Row, place: Partition, latest_ms: int) -> None:
         time, standing = row.event_time, source.standing
-        # Who holds the others has a time of its own.
-        reached = self._reached if source.accepted is None else source.accepted
-        if time is not None and reached is not None and time < reached:
-            self.sources.counts.late += 1
+        if time is not None:
+            self._compare(source, time)
         now = Now(wall_ms=0, running_ms=place.listened_ms, latest_ms=latest_ms)
         source.strategy.observe(ObservedEvent(time), now)
         is_believed = time is not None and time <= latest_ms
         standing.hear(time if is_believed else None, place.time.clock_ms)
         source.heard_ms, source.offset = place.listened_ms, row.offset + 1
+
+    def _compare(self, source: Source, time: int) -> None:
+        """Count a record as late if it is below what was noted; a kept step counts once it is noted."""
+        # Who holds the others has a time of its own.
+        reached = self._reached if source.accepted is None else source.accepted
+        if reached is not None and time < reached:
+            self.sources.counts.late += 1
+        else:
+            source.compare(time, source.kept or self._kept)
 
     @property
     def has_steps(self) -> bool:
@@ -150,17 +159,29 @@ class Observation:
             return
         if len(self._steps) + len(self.sources) <= BULK:
             self._stepped = least
-            self._steps += self._all_at(least)
+            self._kept.append(least)
+            for note in self._all_at(least):
+                self._steps.append(note)
+                self.sources[note.writer].kept.append(note.time)
 
     def _judge(self) -> None:
-        """Find out who holds the others."""
+        """Find out who holds the others.
+
+        A partition of a backlog that is read after the others seems to be far behind them. So its sources
+        are compared with each other, and with all others only once it was read to an end.
+        """
         if self._hold_ms is None or self.partitions.has_unread:
             return
-        standings = [(one.standing, one.partition) for one in self.sources.values()]
         # Of all, since each is compared with the look before.
-        rises = [one.goes_on() for one, _ in standings]
+        rises = [one.standing.goes_on() for one in self.sources.values()]
         moments = self.partitions.moments(self._hold_ms, goes_on=any(rises))
-        look([(one, moments[number]) for one, number in standings], self._hold_ms)
+        compared: dict[int | None, list[tuple[Standing, Moment | None]]] = {}
+        for source in self.sources.values():
+            number = source.partition
+            group = number if self.partitions[number].ended_ms is None else None
+            compared.setdefault(group, []).append((source.standing, moments[number]))
+        for standings in compared.values():
+            look(standings, self._hold_ms)
 
     def notes(self, now_ms: int) -> list[Note]:
         """Return what to note: the steps that were kept, or what holds now, and times that are repeated.
@@ -173,7 +194,8 @@ class Observation:
             A monotonic clock, for the times that are repeated.
         """
         self._judge()
-        taken, self._steps, least = self._steps, [], self._least()
+        taken, self._steps, self._kept, least = self._steps, [], [], self._least()
+        self.sources.counts.late += sum(one.settle(least) for one in self.sources.values())
         found: list[Note] = []
         if least is not None:
             # Not both: marks a resolution apart, and then one at the end of what was read, would

@@ -1,6 +1,7 @@
 """For which writers an observer speaks: pure, the clocks handed in."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from writer_client._notes import Last
@@ -26,11 +27,26 @@ class Source:
     """The greatest that was to be noted: whether it arrived is not always known."""
     accepted: int | None = None
     reported_ms: int = 0
+    kept: list[int] = field(default_factory=list)
+    """The times of its steps that are kept to be noted; they rise."""
+    below: list[int] = field(default_factory=list)
+    """For each record that came below a kept step: the first step that it is below."""
 
     def may_note(self, time: int) -> bool:
         """Return whether a time is above what it has noted, and not below what it may have noted."""
         is_above = self.is_registered and (self.accepted is None or time > self.accepted)
         return is_above and (self.sent is None or time >= self.sent)
+
+    def compare(self, time: int, steps: Sequence[int]) -> None:
+        """Remember the first kept step that a record is below, if there is one."""
+        at = bisect_right(steps, time)
+        self.below += steps[at : at + 1]
+
+    def settle(self, least: int | None) -> int:
+        """Drop the kept steps; return how many records are below one that is noted, at or below the least guess."""
+        late = 0 if least is None else sum(step <= least for step in self.below)
+        self.kept, self.below = [], []
+        return late
 
     @property
     def last_time(self) -> int | None:
