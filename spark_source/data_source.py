@@ -39,8 +39,8 @@ from spark_source.source.planner import (
 )
 from spark_source.source.starts import (
     check_load,
-    check_log,
     check_nothing_lost,
+    check_stream,
     ending_position,
     starting_offset,
 )
@@ -76,7 +76,7 @@ class TidegaugeDataSource(DataSource):
     | ``kafka.*`` | Anything else goes to librdkafka, such as ``kafka.security.protocol``. |
     | ``readerGroup`` | ``scope/group``, or a group of the stream's scope: the query is its only reader, and its commits advance it; a start takes it over from an older query, which fails with ``reader_fenced``. Without a checkpoint the query starts where the group stands. |
     | ``startingOffsets`` | ``earliest`` (default) or ``latest``. |
-    | ``startingTime`` | Only rows at or above it, from where the first of them lies. |
+    | ``startingTime`` | Only rows at or above it, from where the first of them lies; seconds are refused. |
     | ``startingCut`` | Start there. |
     | ``endingTime`` | Only rows below it; fails if they are not complete yet. |
     | ``endingCut`` | End there. |
@@ -126,7 +126,7 @@ class TidegaugeDataSource(DataSource):
         """
         options = read_options(dict(self.options))
         with _first_client(options) as client:
-            check_log(client, options)
+            check_stream(client, options)
             check_load(log_of(options, client, retry_for=_FIRST_CONTACT), options)
         return schema_of(options)
 

@@ -17,7 +17,8 @@ FIRST_TIME = -(2**63)
 BEYOND_SECONDS = 10**11
 """A date is above this in milliseconds, and below it in seconds."""
 
-_YEAR_10000_MS = 253_402_300_800_000  # where ISO 8601 and datetime end
+_YEAR_1_MS, _YEAR_10000_MS = -62_135_596_800_000, 253_402_300_800_000
+"""Between which ISO 8601, datetimes and Spark's timestamps lie."""
 _SPAN = re.compile(r"([0-9]{1,9}(?=[a-z])|[0-9]{1,18})(ms|s|m|h|d|)\Z", re.ASCII)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,6 +144,34 @@ def describe_span(span_ms: int) -> str:
 def looks_like_seconds(value: int) -> bool:
     """Return whether a time is so small that it was probably meant in seconds."""
     return 0 < value < BEYOND_SECONDS
+
+
+def refuse_seconds(value: int) -> None:
+    """Raise ``ValueError`` if a time that somebody asks for was probably meant in seconds."""
+    if looks_like_seconds(value):
+        msg = (
+            f"{value} lies in early 1970: are these seconds? Times are milliseconds, such as "
+            f"{value * 1_000}"
+        )
+        raise ValueError(msg)
+
+
+def is_held(value: int) -> bool:
+    """Return whether readers can hold the time of an event: it lies in the years 1 to 9999."""
+    return _YEAR_1_MS <= value < _YEAR_10000_MS
+
+
+def describe_unheld(value: int) -> str:
+    """Return what is wrong with the time of an event that no reader can hold, and the cure."""
+    if value == END_OF_TIME:
+        return f"{value} is the end of time; seal the stream to end it"
+    problem = f"no reader can hold {value}, which lies beyond the years 1 to 9999"
+    for unit, size in (("microseconds", 1_000), ("nanoseconds", 1_000_000)):
+        if is_date(value // size):
+            return (
+                f"{problem}: are these {unit}? Times are milliseconds, such as {value // size}"
+            )
+    return f"{problem}; times are milliseconds since 1970"
 
 
 def _within_64_bits(value: int) -> int:

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.errors import shortened
+from tidegauge.event_time import describe_unheld, is_held
 from tidegauge.wire.columns import EVENT_SCHEMA
 from writer_client._events import MOST_VALUE_BYTES, as_bytes, check_key, check_time, too_large
 
@@ -76,7 +77,18 @@ def to_events(
         at = pc.index(sizes, largest).as_py()
         msg = f"values[{at}]: {too_large(largest, events.column('key')[at].as_py())}"
         raise ValueError(msg)
+    _refuse_unheld(events)
     return events
+
+
+def _refuse_unheld(events: pa.Table) -> None:
+    times = events.column("event_time")
+    for time in (one.as_py() for one in pc.min_max(times).values()):
+        if time is not None and not is_held(time):
+            at = pc.index(times, time).as_py()
+            key = shortened(repr(events.column("key")[at].as_py()))
+            msg = f"event_times[{at}]: {describe_unheld(time)}; its key is {key}"
+            raise ValueError(msg)
 
 
 def in_parts(events: pa.Table, part_bytes: int) -> list[pa.RecordBatch]:
@@ -146,9 +158,7 @@ def _converted(column: Column, kind: pa.DataType) -> Column | None:
     except pa.ArrowInvalid:  # an unsigned integer that is too large
         return None
     # A dictionary may have a null among its values, which it does not count.
-    is_wrong = (
-        pc.max(converted).as_py() == END_OF_TIME if kind == pa.int64() else converted.null_count
-    )
+    is_wrong = kind != pa.int64() and converted.null_count
     return None if is_wrong else converted
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.errors import shortened
-from tidegauge.event_time import END_OF_TIME, to_event_time
+from tidegauge.event_time import describe_unheld, is_held, to_event_time
 from tidegauge.wire.columns import EVENT_SCHEMA
 
 MOST_VALUE_BYTES = 16 * 1_048_576 - 65_536
@@ -132,11 +132,10 @@ def check_key(key: object) -> str:
 
 
 def check_time(event_time: int | datetime | None) -> int | None:
-    """Return an event time in ms, or none: the service would refuse a whole batch for the end of time."""
+    """Return an event time in ms, or none: the service would refuse a whole batch for a wrong one."""
     time = None if event_time is None else to_event_time(event_time)
-    if time == END_OF_TIME:
-        msg = f"{time} is the end of time; seal the stream to end it"
-        raise ValueError(msg)
+    if time is not None and not is_held(time):
+        raise ValueError(describe_unheld(time))
     return time
 
 

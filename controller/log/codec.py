@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from pyarrow import ipc
 
 from tidegauge.errors import InvalidRequestError
-from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
 FIRST_FORMAT, NEWEST_FORMAT = 1, 2
@@ -136,9 +135,6 @@ def read_arrow(body: bytes) -> pa.RecordBatch:
         events = _one_batch(table.cast(EVENT_SCHEMA))
     except (pa.ArrowException, ValueError) as error:
         raise InvalidRequestError.of("body", f"{error}; send {EVENT_SCHEMA}") from error
-    if _greatest_time(events) == END_OF_TIME:
-        text = f"{END_OF_TIME} is the end of time; seal the stream to end it"
-        raise InvalidRequestError.of("event_time", text)
     return events
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.log.codec import EncodedEvents, encode_chunks
+from controller.log.times import EventTimes
 from tidegauge.errors import InvalidRequestError
 from tidegauge.topology import KeyRange, Topology
 from tidegauge.wire.routing import owners, split
@@ -20,12 +21,18 @@ class RoutedEvents(NamedTuple):
     events: pa.RecordBatch
     writer: str | None
     append_time: int
+    times: EventTimes
     topology_revision: int
     parts: Mapping[int, list[EncodedEvents]]
 
 
 def route(
-    topology: Topology, events: pa.RecordBatch, *, writer: str | None, append_time: int
+    topology: Topology,
+    events: pa.RecordBatch,
+    *,
+    writer: str | None,
+    append_time: int,
+    times: EventTimes,
 ) -> RoutedEvents:
     """Find the segments of events by their keys, and encode them; keeps the order in each.
 
@@ -35,7 +42,7 @@ def route(
         number: encode_chunks(part, writer=writer, append_time=append_time)
         for number, part in split(topology, events)
     }
-    return RoutedEvents(events, writer, append_time, topology.revision, parts)
+    return RoutedEvents(events, writer, append_time, times, topology.revision, parts)
 
 
 def check_keys(topology: Topology, segment: int, events: pa.RecordBatch) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyarrow import ipc
 from sqlalchemy import Connection, delete, select
 
+from controller.log.times import EventTimes
 from controller.schema import finished_stagings, staged_chunks
 from tidegauge.wire.columns import EVENT_SCHEMA
 
@@ -20,14 +21,16 @@ class StagedEvents(NamedTuple):
     size: int
     """In memory, bytes."""
     message: bytes
+    times: EventTimes
 
     @classmethod
-    def of(cls, events: pa.RecordBatch) -> Self:
-        """Encode events."""
+    def of(cls, events: pa.RecordBatch, lines: bytes = b"") -> Self:
+        """Encode events, which were ``lines`` if they came as text."""
         with pa.BufferOutputStream() as sink:
             with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as stream:
                 stream.write_batch(events)
-            return cls(events.num_rows, events.nbytes, sink.getvalue().to_pybytes())
+            message = sink.getvalue().to_pybytes()
+        return cls(events.num_rows, events.nbytes, message, EventTimes.of(events, lines))
 
 
 def read_staged(

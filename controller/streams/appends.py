@@ -13,6 +13,7 @@ from controller.log.embedded import EmbeddedLog
 from controller.log.outcomes import KeyedAnswer, outcome_row, read_outcome
 from controller.log.routing import RoutedEvents, route
 from controller.log.storage import AppendOutcome
+from controller.log.times import EventTimes
 from controller.schema import outcomes
 from controller.streams import reports
 from controller.streams.stream import StreamState
@@ -24,6 +25,8 @@ from tidegauge.errors import (
     UnknownStreamSegmentError,
     UnknownWriterError,
 )
+from tidegauge.explain.hints import doubt_of
+from tidegauge.explain.situation import OddEvent
 from tidegauge.scaling import continuation
 from tidegauge.topology import Position
 from tidegauge.wire.streams import SegmentInfo
@@ -47,6 +50,7 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     segment: int,
     events: list[EncodedEvents],
     *,
+    times: EventTimes,
     writer: str,
     incarnation: int | None,
     sequence: int,
@@ -71,6 +75,8 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
         after = [SegmentInfo.of(one).model_dump() for one in continuation(topology, segment)]
         successors = list(topology.successors[segment])
         return SegmentSealedError(segment, successors, last.sequence, topology.revision, after)
+    if sequence > last.sequence:
+        times.check()
     outcome = log.append_once(
         segment, events, writer=writer, incarnation=incarnation, sequence=sequence
     )
@@ -98,12 +104,14 @@ def append_routed(
     log, writer, incarnation = state.embedded_log(), source.writer, 0
     if state.aggregator.final:
         raise StreamSealedError(str(state.identity.name))
+    routed.times.check()
     if routed.topology_revision != state.aggregator.topology.revision:
         routed = route(
             state.aggregator.topology,
             routed.events,
             writer=routed.writer,
             append_time=routed.append_time,
+            times=routed.times,
         )
     position = {
         number: log.tails[number] + sum(chunk.rows for chunk in part)
@@ -132,6 +140,16 @@ def append_routed(
             log.remember(writer, segment, last._replace(next_offset=next_offset))
     batch.touch(state)
     return position
+
+
+def hint_of(state: StreamState, times: EventTimes, writer: str | None) -> str | None:
+    """Return what looks wrong with accepted events, and keep it for the explanation."""
+    now, skew_ms = state.now(), state.config.max_future_skew_ms
+    for time in (times.least, times.greatest):
+        if time is not None and (hint := doubt_of(time, now.wall_ms, skew_ms)) is not None:
+            state.odd_event = OddEvent(time, writer, now.wall_ms)
+            return hint
+    return None
 
 
 def _own(state: StreamState, writer: str, position: Position) -> Position:

@@ -101,7 +101,9 @@ def describe_briefly(state: StreamState) -> StreamBrief:
 def explain_briefly(state: StreamState) -> BriefExplanation:
     """Explain in short why the watermark is where it is, between two batches."""
     seen = state.aggregator.inspect(state.now())
-    situation = seen.situation(hot=state.load.hot_until_ms, in_short=True)
+    situation = seen.situation(
+        hot=state.load.hot_until_ms, odd_event=state.odd_event, in_short=True
+    )
     holders = situation.holders
     return BriefExplanation(
         reason=reason_of(situation),

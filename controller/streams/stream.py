@@ -33,6 +33,7 @@ from tidegauge.errors import (
     UnavailableError,
     UnknownStreamError,
 )
+from tidegauge.explain.situation import OddEvent
 from tidegauge.lattice import DownSet, frontier, includes
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
@@ -152,6 +153,8 @@ class StreamState:
         """Deleted here alone: another controller holds it."""
         self.expirations = 0
         """Writers that expired since this process holds the stream."""
+        self.odd_event: OddEvent | None = None
+        """The newest that was appended here with a time that is probably wrong."""
         self.listening_offset_ms = 0
         """The stream's listening time beyond that of this controller's clock."""
         self._host = host

@@ -24,10 +24,11 @@ from controller.log.embedded import EmbeddedLog
 from controller.log.outcomes import LastBatch, Transaction, outcome_row, read_outcome
 from controller.log.routing import RoutedEvents, route
 from controller.log.staging import StagedEvents
+from controller.log.times import EventTimes
 from controller.log.transactions import ROUTED
 from controller.schema import outcomes
 from controller.streams import lifecycle
-from controller.streams.appends import Source, append_routed, checked_incarnation
+from controller.streams.appends import Source, append_routed, checked_incarnation, hint_of
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
@@ -51,6 +52,7 @@ class Staged(NamedTuple):
 
     sequence: int
     duplicate: bool
+    hint: str | None = None
 
 
 class JobBatch(NamedTuple):
@@ -71,6 +73,7 @@ class JobBatchOutcome(NamedTuple):
 
     last: int
     position: Position | None
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ class TransactionCalls:
         batch.write(partial(replace_rows, table=outcomes, rows=rows))
         if job.seal:
             lifecycle.seal_stream(batch, self.state, None)
-        return JobBatchOutcome(job.number, position)
+        return JobBatchOutcome(job.number, position, hint_of(self.state, routed.times, writer))
 
     def _publish(
         self,
@@ -304,10 +307,10 @@ class TransactionCalls:
         return await self.database.read(read)
 
     def _route(self, events: pa.RecordBatch, writer: str, append_time: int) -> RoutedEvents:
-        topology = self.state.published.topology
+        topology, times = self.state.published.topology, EventTimes.of(events)
         if self.state.final:  # it is refused in the batch
-            return RoutedEvents(events, writer, append_time, topology.revision, {})
-        return route(topology, events, writer=writer, append_time=append_time)
+            return RoutedEvents(events, writer, append_time, times, topology.revision, {})
+        return route(topology, events, writer=writer, append_time=append_time, times=times)
 
 
 def reap(batch: Batch, state: StreamState) -> None:
@@ -353,12 +356,14 @@ def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
         log.transactions.put(renewed)
         batch.touch(state)
         return Staged(last, duplicate=True)
+    events.times.check()
     size = transaction.size + events.size
     state.limits.check_transaction_size(transaction.id, size)
     counting = renewed._replace(events=transaction.events + events.rows, size=size)
     log.transactions.stage(counting, counted_in, sequence or last + 1, events.message)
     batch.touch(state)
-    return Staged(sequence or last + 1, duplicate=False)
+    hint = hint_of(state, events.times, transaction.writer)
+    return Staged(sequence or last + 1, duplicate=False, hint=hint)
 
 
 def _check_named(named: Sequence[Transaction], job: JobBatch) -> None:

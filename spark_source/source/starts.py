@@ -8,14 +8,16 @@ from spark_source.options.load import Options
 from spark_source.source.group import check_group, starting_position
 from spark_source.source.planner import Offset
 from tidegauge.errors import NotCompleteYetError
+from tidegauge.event_time import refuse_seconds
 from tidegauge.lattice import cut_of, down_set
 from tidegauge.log import Extent, Log
 from tidegauge.topology import Position
 
 
-def check_log(client: "reader_client.StreamClient", options: Options) -> None:
-    """Refuse a stream whose events are not where the load looks for them."""
-    log, is_kafka = client.describe().config.log, options.kafka is not None
+def check_stream(client: "reader_client.StreamClient", options: Options) -> None:
+    """Refuse a stream whose events, or whose times, are not where the load looks for them."""
+    config, is_kafka = client.describe().config, options.kafka is not None
+    log = config.log
     if log == "external" and not is_kafka:
         problem = (
             f"the events of stream {options.stream} live in an external log; where that is"
@@ -28,6 +30,16 @@ def check_log(client: "reader_client.StreamClient", options: Options) -> None:
     if log == "embedded" and is_kafka:
         problem = f"stream {options.stream} keeps its events itself; leave out log=kafka"
         raise InvalidOptionError("log", problem)
+    if config.max_future_skew_ms is not None:
+        _refuse_seconds("startingTime", options.starting_time)
+        _refuse_seconds("endingTime", options.ending_time)
+
+
+def _refuse_seconds(name: str, time: int | None) -> None:
+    try:
+        refuse_seconds(time or 0)
+    except ValueError as error:
+        raise InvalidOptionError(name, str(error)) from None
 
 
 def check_load(log: Log, options: Options) -> None:

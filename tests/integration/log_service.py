@@ -14,6 +14,7 @@ from controller.factory import Parts, compose
 from controller.log.codec import encode_chunks
 from controller.log.routing import route
 from controller.log.storage import AppendOutcome
+from controller.log.times import EventTimes
 from controller.process import Process
 from controller.streams import appends as appending
 from controller.streams import lifecycle, reports
@@ -107,6 +108,7 @@ class LogService:
                 state=self.state,
                 segment=segment,
                 events=encode_chunks(batch_of(events), writer=writer, append_time=append_time),
+                times=EventTimes.of(batch_of(events)),
                 writer=writer,
                 incarnation=incarnation,
                 sequence=sequence,
@@ -118,7 +120,10 @@ class LogService:
 
     async def append_by_key(self, events: list[Event], key: str) -> Position:
         topology = self.state.aggregator.topology
-        routed = route(topology, batch_of(events), writer=None, append_time=APPEND_MS)
+        times = EventTimes.of(batch_of(events))
+        routed = route(
+            topology, batch_of(events), writer=None, append_time=APPEND_MS, times=times
+        )
         return await appending.append_once_by_key(
             self.parts.sequencer,
             self.parts.database,

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
-from pyarrow import ipc
 
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES
@@ -33,7 +31,6 @@ from tests.server import ServerProcess
 from tests.tokens import Tokens
 from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.events import ARROW, NDJSON
 
 pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
@@ -399,18 +396,6 @@ def test_a_line_that_names_a_key_twice_is_refused(client: httpx.Client, time: st
     answer = client.post(f"{EMBEDDED}/events", content=good + twice, headers=LINES)
     document = check_problem(answer, *INVALID)
     assert document["errors"][0]["field"] == "line 2"
-
-
-def test_an_event_at_the_end_of_time_is_refused_as_a_note_is(client: httpx.Client) -> None:
-    line = f'{{"key": "k", "event_time": {END_OF_TIME}, "value": "v"}}'
-    answer = client.post(f"{EMBEDDED}/events", content=line, headers=LINES)
-    assert "seal the stream" in check_problem(answer, *INVALID)["detail"]
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, EVENT_SCHEMA) as stream:
-        row = {"key": "k", "event_time": END_OF_TIME, "value": b"v"}
-        stream.write_batch(pa.RecordBatch.from_pylist([row], EVENT_SCHEMA))
-    answer = client.post(EVENTS, content=sink.getvalue().to_pybytes(), headers=APPENDS)
-    assert "seal the stream" in check_problem(answer, *INVALID)["detail"]
 
 
 @pytest.mark.parametrize(

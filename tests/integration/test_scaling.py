@@ -11,6 +11,7 @@ from sqlalchemy import Engine, event
 
 from controller.configuration import ServeSettings
 from controller.log.codec import encode_chunks
+from controller.log.times import EventTimes
 from controller.streams import lifecycle
 from controller.streams.appends import append_arrow
 from tests.integration.in_process import in_process
@@ -93,6 +94,7 @@ def test_nobody_is_told_of_segments_that_are_not_stored_in_the_end(database_url:
                 state=log.state,
                 segment=0,
                 events=events,
+                times=EventTimes(None, None),
                 writer="w",
                 incarnation=1,
                 sequence=1,

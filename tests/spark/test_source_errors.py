@@ -93,6 +93,11 @@ def right(shared_server: ServerProcess) -> dict[str, str]:
     ("wrong", "told"),
     [
         ({"maxRowPerTrigger": "5"}, "no such option; did you mean maxRowsPerTrigger?"),
+        (
+            {"startingTime": "1704110400"},
+            "1704110400 lies in early 1970: are these seconds? Times are milliseconds, such as",
+        ),
+        ({"endingTime": "1704110400"}, "are these seconds?"),
         ({"startingCut": "7:0"}, "there is no segment 7; the stream has those from 0 to 1"),
         (
             {"stream": "spark/none"},

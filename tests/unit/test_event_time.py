@@ -2,7 +2,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tidegauge.event_time import END_OF_TIME, parse_event_time, to_event_time
+from tidegauge.event_time import (
+    END_OF_TIME,
+    describe_unheld,
+    is_held,
+    parse_event_time,
+    to_event_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +46,30 @@ def test_floats_and_naive_datetimes_are_refused() -> None:
         to_event_time(1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no time zone"):
         to_event_time(datetime(2024, 1, 1))  # noqa: DTZ001
+
+
+def test_readers_hold_the_years_1_to_9999() -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    assert is_held(to_event_time(first))
+    assert is_held(to_event_time(last))
+    assert not is_held(to_event_time(first) - 1)
+    assert not is_held(to_event_time(last) + 1)
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        (
+            1_704_067_200_000_999,
+            "are these microseconds? Times are milliseconds, such as 1704067200000",
+        ),
+        (
+            1_704_067_200_000_999_999,
+            "are these nanoseconds? Times are milliseconds, such as 1704067200000",
+        ),
+        (-(10**14), "which lies beyond the years 1 to 9999; times are milliseconds since 1970"),
+        (END_OF_TIME, "is the end of time; seal the stream to end it"),
+    ],
+)
+def test_a_time_that_no_reader_can_hold_is_explained_by_its_unit(time: int, said: str) -> None:
+    assert describe_unheld(time).endswith(said)

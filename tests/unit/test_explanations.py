@@ -3,6 +3,7 @@
 from tests.property.memory import Memory
 from tidegauge import Aggregator, Now, StreamSettings, Topology
 from tidegauge.explain.explanation import Explanation
+from tidegauge.explain.situation import OddEvent
 from tidegauge.topology import KeyRange, Segment
 
 NOON = 1_704_110_400_000
@@ -534,6 +535,28 @@ def test_a_hot_key_is_named_by_its_segment() -> None:
         "Hot key in segment 7: a split left the load in one part, and is not repeated for now; "
         "write that key as several, if its events need no common order."
     )
+
+
+def test_an_event_with_an_odd_time_is_named_for_ten_minutes() -> None:
+    night = Night()
+    night.note("a", NOON)
+    seen = night.core.inspect(night.now)
+    now_ms = night.now.wall_ms
+
+    def hint(time: int, writer: str | None = "w", *, ago_ms: int = 0) -> str | None:
+        return seen.explain(odd_event=OddEvent(time, writer, now_ms - ago_ms)).hint
+
+    seconds = (
+        "event time 1704110400 lies in early 1970: are these seconds? Times are milliseconds"
+    )
+    assert hint(NOON // 1_000) == f"Writer 'w' appended an odd time: {seconds}."
+    assert hint(now_ms + 49 * HOUR, None) == (
+        "Somebody appended an odd time: event time 1704286800000 is 2d 1h ahead of this server's "
+        "clock: is it right? If such times are meant, raise max_future_skew_ms."
+    )
+    assert hint(now_ms + HOUR) is None
+    assert hint(NOON // 1_000, ago_ms=10 * MINUTE) is not None
+    assert hint(NOON // 1_000, ago_ms=10 * MINUTE + 1) is None
 
 
 def test_merged_segments() -> None:

@@ -71,6 +71,14 @@ def test_events_need_no_time_and_there_may_be_none(values: list[str], more: Any)
             (["v"], ["k"], [2**63 - 1]),
             r"event_times\[0\]: 9223372036854775807 is the end of time",
         ),
+        (
+            (["v", "w"], ["k", "l"], [1, 1_704_067_200_000_000]),
+            r"event_times\[1\]: .* are these microseconds\? .* 1704067200000; its key is 'l'",
+        ),
+        (
+            (["v"], ["k"], pa.array([1_704_067_200_000_000_000], pa.timestamp("us", "UTC"))),
+            r"event_times\[0\]: .* 1704067200000000, which lies beyond .*; its key is 'k'",
+        ),
         ((["v"], NULL_IN_A_DICTIONARY, None), r"keys\[0\]: key is None; pass a string"),
         ((["v"], ["k"], [NAIVE]), r"event_times\[0\]: .* has no time zone"),
         ((["v"], ["k"], pa.array([NAIVE])), r"event_times\[0\]: .* has no time zone"),

@@ -19,7 +19,7 @@ from tidegauge.event_time import (
     check_span,
     describe_event_time,
     describe_span,
-    looks_like_seconds,
+    refuse_seconds,
     to_event_time,
 )
 from tidegauge.names import StreamName
@@ -352,12 +352,8 @@ class StreamCalls:
 
     async def _reach(self, wanted: int) -> int:
         found = await self.describe()
-        if looks_like_seconds(wanted) and found.config.max_future_skew_ms is not None:
-            msg = (
-                f"{wanted} lies in early 1970: are these seconds? Times are milliseconds, such as "
-                f"{wanted * 1_000}"
-            )
-            raise ValueError(msg)
+        if found.config.max_future_skew_ms is not None:
+            refuse_seconds(wanted)
         watermark, revision = found.watermark, found.revision
         while watermark is None or watermark < wanted:
             page = await self._get(

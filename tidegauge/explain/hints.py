@@ -3,13 +3,39 @@
 from tidegauge.event_time import describe_span, looks_like_seconds
 from tidegauge.explain.situation import Situation
 
+_SHOWN_MS = 600_000
+"""How long an odd event is shown; one that follows is shown as long again."""
+
 
 def hint_of(situation: Situation) -> str | None:
     """Return what looks wrong; None if nothing does."""
     if situation.newest is not None and situation.newest.final:
         return None
-    hints = [_unplaced(situation), _seconds(situation), _ahead(situation), _hot(situation)]
+    hints = [
+        _unplaced(situation),
+        _seconds(situation),
+        _ahead(situation),
+        _odd_event(situation),
+        _hot(situation),
+    ]
     return " ".join(hint for hint in hints if hint is not None) or None
+
+
+def doubt_of(time: int, wall_ms: int, max_future_skew_ms: int | None) -> str | None:
+    """Return what looks wrong with an event time that readers can hold; None if nothing does."""
+    if max_future_skew_ms is None:
+        return None
+    if looks_like_seconds(time):
+        return (
+            f"event time {time} lies in early 1970: are these seconds? Times are milliseconds"
+        )
+    ahead_ms = time - wall_ms
+    if ahead_ms <= max_future_skew_ms:
+        return None
+    return (
+        f"event time {time} is {describe_span(ahead_ms)} ahead of this server's clock: is it "
+        "right? If such times are meant, raise max_future_skew_ms"
+    )
 
 
 def _unplaced(situation: Situation) -> str | None:
@@ -19,6 +45,15 @@ def _unplaced(situation: Situation) -> str | None:
         "No report has named an offset, so that the marks cover no event of the external log: "
         "send the next offset of each partition as the position."
     )
+
+
+def _odd_event(situation: Situation) -> str | None:
+    event = situation.odd_event
+    if event is None or situation.wall_ms - event.seen_ms > _SHOWN_MS:
+        return None
+    doubt = doubt_of(event.time, event.seen_ms, situation.settings.max_future_skew_ms)
+    who = "Somebody" if event.writer is None else f"Writer {event.writer!r}"
+    return None if doubt is None else f"{who} appended an odd time: {doubt}."
 
 
 def _hot(situation: Situation) -> str | None:

@@ -14,7 +14,13 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
-from tidegauge.explain.situation import CLOCKS_AGREE_MS, MOST_COUNTED, Situation, WriterStatus
+from tidegauge.explain.situation import (
+    CLOCKS_AGREE_MS,
+    MOST_COUNTED,
+    OddEvent,
+    Situation,
+    WriterStatus,
+)
 from tidegauge.explain.slowest import Slowest, order
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
@@ -117,14 +123,22 @@ class Inspection:
         waited_ms, stood_ms = self.readings.waited_ms(), self._stood_ms
         return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
-    def explain(self, *, hot: Collection[int] = ()) -> Explanation:
+    def explain(
+        self, *, hot: Collection[int] = (), odd_event: OddEvent | None = None
+    ) -> Explanation:
         """Return why the watermark is where it is; the cost does not grow with the writers.
 
-        ``hot`` are the segments whose load a split did not spread.
+        ``hot`` and ``odd_event`` are as in `Situation`.
         """
-        return explain(self.situation(hot=hot))
+        return explain(self.situation(hot=hot, odd_event=odd_event))
 
-    def situation(self, *, hot: Collection[int] = (), in_short: bool = False) -> Situation:
+    def situation(
+        self,
+        *,
+        hot: Collection[int] = (),
+        odd_event: OddEvent | None = None,
+        in_short: bool = False,
+    ) -> Situation:
         """Gather all that may be the reason; in short, without those that only a sentence names."""
         shown = 1 if in_short else _SHOWN
         progress, leader = self.progress, self.progress.leader
@@ -154,6 +168,7 @@ class Inspection:
             nowhere=any(one.stand.at is None for one in progress.joining),
             unplaced=self._is_unplaced(),
             hot=hot,
+            odd_event=odd_event,
         )
 
     def _first_holders(self, shown: int) -> list[Writer]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.marks import Mark
@@ -66,6 +67,16 @@ class WriterStatus:
     expires_in_ms: int | None
 
 
+class OddEvent(NamedTuple):
+    """An event that was accepted with a time that is probably wrong."""
+
+    time: int
+    writer: str | None
+    """None if nobody was named."""
+    seen_ms: int
+    """Wall clock of the append."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """A stream at one moment.
@@ -109,6 +120,8 @@ class Situation:
         Whether the log is external and no report ever named an offset.
     hot
         Segments whose load a split did not spread.
+    odd_event
+        The newest one.
     """
 
     stream: str
@@ -133,6 +146,7 @@ class Situation:
     nowhere: bool
     unplaced: bool
     hot: Collection[int] = ()
+    odd_event: OddEvent | None = None
 
     @property
     def next_expiry_ms(self) -> int | None:

@@ -15,7 +15,16 @@ FIRST_OFFSET_HEADER = "Tidegauge-First-Offset"
 STREAM_ID_HEADER = "Tidegauge-Stream-Id"
 
 
-class Appended(StreamFacts):
+class EventsAccepted(StreamFacts):
+    """What every answer to an append says."""
+
+    hint: str | None = Field(
+        None,
+        description="What looks wrong with accepted events: times in seconds, for example.",
+    )
+
+
+class Appended(EventsAccepted):
     """The answer to an append of Arrow events to one segment."""
 
     segment: int = Field(description="Where the events are.")
@@ -24,7 +33,7 @@ class Appended(StreamFacts):
     duplicate: bool = Field(description="Whether it had been stored before.")
 
 
-class EventsAppended(StreamFacts):
+class EventsAppended(EventsAccepted):
     """The answer to NDJSON events."""
 
     position: WirePosition = Field(description="Next offset of each segment written to.")

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from tidegauge.wire.events import EventsAccepted
 from tidegauge.wire.streams import StreamFacts
 from tidegauge.wire.values import (
     Answer,
@@ -60,7 +61,7 @@ class TransactionBegun(TransactionFacts):
     expires_in_ms: int = Field(description="When its lease runs out without a call, ms.")
 
 
-class EventsStaged(TransactionFacts):
+class EventsStaged(TransactionFacts, EventsAccepted):
     """The answer to a staged append."""
 
     sequence: int = Field(description="Newest sequence staged in this transaction and segment.")
@@ -118,7 +119,7 @@ class BatchOfTransactions(Request):
     )
 
 
-class BatchAppended(StreamFacts):
+class BatchAppended(EventsAccepted):
     """The answer to a batch of a job."""
 
     duplicate: bool = Field(

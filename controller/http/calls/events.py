@@ -14,6 +14,7 @@ from controller.http.messages.headers import check_encoding, check_media_type
 from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
 from controller.log.ndjson import read_ndjson
 from controller.log.routing import RoutedEvents, check_keys, route
+from controller.log.times import EventTimes
 from controller.streams import appends, reading
 from tidegauge.errors import InvalidRequestError, SegmentSealedError
 from tidegauge.event_time import parse_event_time
@@ -75,18 +76,20 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     state.embedded_log()  # or nothing is read
     append_time = state.now().wall_ms
 
-    def encode(body: bytes) -> list[EncodedEvents]:
+    def encode(body: bytes) -> tuple[list[EncodedEvents], EventTimes]:
         events = read_arrow(body)
         check_keys(state.published.topology, segment, events)
-        return encode_chunks(events, writer=tidegauge_writer, append_time=append_time)
+        chunks = encode_chunks(events, writer=tidegauge_writer, append_time=append_time)
+        return chunks, EventTimes.of(events)
 
-    events = await read_aside(encode, await read_body(request, wire.ARROW))
+    events, times = await read_aside(encode, await read_body(request, wire.ARROW))
     outcome = await sequencer.submit(
         partial(
             appends.append_arrow,
             state=state,
             segment=segment,
             events=events,
+            times=times,
             writer=tidegauge_writer,
             incarnation=tidegauge_incarnation,
             sequence=tidegauge_sequence,
@@ -99,6 +102,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
         next_offset=outcome.next_offset,
         sequence=outcome.sequence,
         duplicate=outcome.duplicate,
+        hint=appends.hint_of(state, times, tidegauge_writer),
         **routing.stream_facts(state),
     )
 
@@ -130,10 +134,10 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     def route_events(body: bytes) -> RoutedEvents:
         events = read_ndjson(body)
         state.embedded_log()
-        topology = state.published.topology
+        topology, times = state.published.topology, EventTimes.of(events, body)
         if state.final:  # nothing is appended, but an answer may be repeated
-            return RoutedEvents(events, writer, append_time, topology.revision, {})
-        return route(topology, events, writer=writer, append_time=append_time)
+            return RoutedEvents(events, writer, append_time, times, topology.revision, {})
+        return route(topology, events, writer=writer, append_time=append_time, times=times)
 
     body = await read_body(request, wire.NDJSON)
     routed = await read_aside(route_events, body)
@@ -145,7 +149,11 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         position = await appends.append_once_by_key(
             sequencer, database, state, routed, source, idempotency_key=key, body=body
         )
-    return wire.EventsAppended(position=dict(position), **routing.stream_facts(state))
+    return wire.EventsAppended(
+        position=dict(position),
+        hint=appends.hint_of(state, routed.times, writer),
+        **routing.stream_facts(state),
+    )
 
 
 @router.get(

@@ -39,7 +39,9 @@ _PositionText = Annotated[
 async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> Watermark:
     """Say where event time stands, and why."""
     explanation = await sequencer.read(
-        lambda: state.aggregator.inspect(state.now()).explain(hot=state.load.hot_until_ms)
+        lambda: state.aggregator.inspect(state.now()).explain(
+            hot=state.load.hot_until_ms, odd_event=state.odd_event
+        )
     )
     return Watermark(
         stream=str(state.identity.name),

@@ -106,7 +106,7 @@ async def stage_lines(
     calls.state.embedded_log()  # or nothing is read
 
     def encode(body: bytes) -> StagedEvents:
-        return StagedEvents.of(read_ndjson(body))
+        return StagedEvents.of(read_ndjson(body), body)
 
     events = await read_aside(encode, await read_body(request, event_wire.NDJSON))
     staged = await calls.stage(transaction, events, segment=None, sequence=tidegauge_sequence)
@@ -227,11 +227,13 @@ def _appended(
     state: StreamState,
     last: int,
     position: Any,  # noqa: ANN401 (of a read-only mapping)
+    hint: str | None = None,
 ) -> wire.BatchAppended:
     return wire.BatchAppended(
         duplicate=position is None,
         last=last,
         position=None if position is None else dict(position),
+        hint=hint,
         **routing.stream_facts(state),
     )
 
