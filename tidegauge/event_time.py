@@ -151,7 +151,7 @@ def refuse_seconds(value: int) -> None:
     if looks_like_seconds(value):
         msg = (
             f"{value} lies in early 1970: are these seconds? Times are milliseconds, such as "
-            f"{value * 1_000}"
+            f"{value * 1_000}; a stream whose times are as early needs max_future_skew_ms=null"
         )
         raise ValueError(msg)
 

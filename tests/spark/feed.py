@@ -41,7 +41,8 @@ class Feed:
 
     def create(self, segments: int = 1) -> None:
         settings = {"segments": segments, "mark_interval_ms": 0, "mark_resolution_ms": 0}
-        self._client.put(self._path, json=settings).raise_for_status()
+        logical = {"max_future_skew_ms": None}  # the times of tests look like seconds
+        self._client.put(self._path, json=settings | logical).raise_for_status()
 
     def delete(self) -> None:
         self._client.delete(self._path).raise_for_status()

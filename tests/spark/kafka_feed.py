@@ -61,6 +61,7 @@ class KafkaFeed:
 
     def create_stream(self, partitions: int = 1, **settings: Any) -> None:
         quick: Any = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
+        quick["max_future_skew_ms"] = None  # the times of tests look like seconds
         with StreamClient(self.url, self.stream) as client:
             client.create(log="external", segments=partitions, **quick | settings)
 

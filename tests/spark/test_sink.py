@@ -164,6 +164,11 @@ def test_frames_that_are_no_events_are_refused(
     null_keys = {"key": "nullif(key, key)", "event_time": "event_time"}
     with pytest.raises(StreamingQueryException, match="'key': is null in a row"):
         _write(rows, target, f"{checkpoint}-null", **null_keys)
+    year_10000 = {"key": "'the row'", "event_time": "253402300800000"}
+    with pytest.raises(
+        StreamingQueryException, match=r"no reader can hold 253402300800000.*key is 'the row'"
+    ):
+        _write(rows, target, f"{checkpoint}-10000", **year_10000)
     with pytest.raises(InvalidOptionError, match="'event_time': is of type string"):
         as_events(rows, event_time="key")
     with pytest.raises(InvalidOptionError, match="'value': is of type bigint"):
