@@ -101,7 +101,8 @@ def _signature(name: str, thing: object) -> str:
     if not callable(thing) or (inspect.isclass(thing) and issubclass(thing, Exception)):
         return name
     parameters = inspect.signature(thing).parameters
-    return f"{name}({', '.join(one for one in parameters if one not in {'self', 'cls'})})"
+    passed = [one for one in parameters if one not in {"self", "cls"} and one[0] != "_"]
+    return f"{name}({', '.join(passed)})"
 
 
 def _summary(thing: object) -> str:

@@ -67,7 +67,7 @@ class ProcessorHarness:
         key
             Of the event.
         time
-            Event time, in ms or as an aware datetime.
+            Event time, in ms or as an aware datetime, whose microseconds order events as in Spark.
         values
             Of the columns.
         segment
@@ -76,7 +76,10 @@ class ProcessorHarness:
         if len(values) != len(self._columns):
             msg = f"{values!r} are not the values of the columns {list(self._columns)!r}"
             raise ValueError(msg)
-        self._rows.append((key, to_event_time(time), segment, self._offset, *values))
+        time_us = to_event_time(time) * 1_000
+        if isinstance(time, datetime):
+            time_us += time.microsecond % 1_000
+        self._rows.append((key, time_us, segment, self._offset, *values))
         self._offset += 1
 
     def advance(self, bound: int | datetime | None = None) -> ProcessStep:
@@ -103,6 +106,7 @@ class ProcessorHarness:
             raise ValueError(msg)
         rows, self._rows = self._rows, []
         step = self._new_operator().step(self._state, reached, rows)
+        step.late = [(key, time_us // 1_000, *rest) for key, time_us, *rest in step.late]
         self._check("main", self._processor.output, step.out)
         for name, columns in self._processor.side_outputs.items():
             self._check(name, columns, step.side[name])

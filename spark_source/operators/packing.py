@@ -12,8 +12,8 @@ from pyspark import TaskContext
 
 from spark_source.processing import bucket_of
 
-KEY, TIME, SEGMENT, OFFSET = "_key", "_time_ms", "_segment", "_offset"
-"""The first columns of packed rows; names of the user's own columns follow."""
+KEY, TIME, SEGMENT, OFFSET = "_key", "_time_us", "_segment", "_offset"
+"""The first columns of packed rows, event time in microseconds; the user's own columns follow."""
 
 PACKED = "bucket int, rows binary"
 _PACKED_SCHEMA = pa.schema([("bucket", pa.int32()), ("rows", pa.binary())])

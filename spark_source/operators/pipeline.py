@@ -108,7 +108,7 @@ def check_columns(df: DataFrame, columns: Sequence[str]) -> None:
 
 def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
     """Name what is packed; without the marker, since Spark would drop late rows by it."""
-    time = F.unix_millis("event_time")
+    time = F.unix_micros("event_time")
     placed = (
         (F.col(key), KEY),
         (time, TIME),

@@ -29,9 +29,9 @@ def process(  # noqa: PLR0913 (options)
     """Call a processor with the events of each key in the order of event time.
 
     An event is handled once the bound is above its time, so that none can come before it any
-    more. Events of one time come by segment and offset; if two of different streams have the
-    same, by what their columns show as text. An event that comes below the bound is not handled
-    but put out as late.
+    more. Events of one millisecond come by their microseconds, those of one time by segment and
+    offset; if two of different streams have the same, by what their columns show as text. An event
+    that comes below the bound is not handled but put out as late.
 
     Parameters
     ----------

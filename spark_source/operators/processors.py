@@ -9,7 +9,6 @@ from spark_source.errors import OutputError
 from spark_source.operators.bucket import HostedStep
 from spark_source.operators.outputs import LATE
 from spark_source.processing import EventTimeProcessor, ProcessOperator, ProcessStep
-from spark_source.processing.keys import Row
 from spark_source.processing.process import AtEnd
 
 MAIN = "main"
@@ -54,7 +53,7 @@ class HostedProcessor:
 
     def _tables(self, step: ProcessStep) -> Iterator[pa.Table]:
         """Make a table for each output that has rows."""
-        outputs = {MAIN: step.out, **step.side, LATE: [_timed(row) for row in step.late]}
+        outputs = {MAIN: step.out, **step.side, LATE: step.late}
         for name, rows in outputs.items():
             if rows:
                 yield self._table(name, rows)
@@ -86,9 +85,3 @@ def _array(name: str, field: pa.Field, values: Sequence[Any]) -> pa.Array:
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OutputError(name, f"column {field.name!r} is {field.type}: {error}") from error
-
-
-def _timed(row: Row) -> Row:
-    """Turn the event time of a late row into what Arrow takes for a timestamp."""
-    key, time_ms, *rest = row
-    return key, time_ms * 1_000, *rest

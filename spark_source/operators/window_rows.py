@@ -45,7 +45,7 @@ class WindowSchemas:
     Attributes
     ----------
     rows
-        Key, event time in ms, segment, offset, columns, and perhaps `LATE_BELOW`.
+        Key, event time in microseconds, segment, offset, columns, and perhaps `LATE_BELOW`.
     shown
         The columns that late rows show besides the first four.
     output
@@ -65,7 +65,7 @@ class WindowSchemas:
     def row(self, rows: pa.Table) -> pa.StructArray:
         """Put what late rows show into one column, but for how late they are."""
         shown = [rows[name] for name in (SEGMENT, OFFSET, *self.shown)]
-        columns = [rows[KEY], _timestamps(numbers(rows[TIME])), *shown]
+        columns = [rows[KEY], rows[TIME], *shown]
         return _struct(columns, self._fields("late")[:-1])
 
     def late(self, rows: Column, bound: int | None) -> pa.Table:

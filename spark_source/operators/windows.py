@@ -108,7 +108,7 @@ class WindowOperator:
         that column, all rows are left alone.
         """
         refuse_missing_times(rows)
-        starts, ends = self._spans.of_rows(numbers(rows[TIME]))
+        starts, ends = self._spans.of_rows(numbers(rows[TIME]) // 1_000)
         # Timestamps come in the zone of the session, which may change while state is kept.
         keys = rows[KEY].cast(self._windows.field(KEY).type)
         lifted = pa.table(

@@ -8,7 +8,7 @@ Key: TypeAlias = Hashable
 """A key: null, or a value of one type that has an order."""
 
 Row: TypeAlias = tuple[Any, ...]
-"""Key, event time in ms, segment, offset, and the columns that the operator was told."""
+"""Key, event time in microseconds, segment, offset, and the columns that the operator has."""
 
 
 def bucket_of(key: Key, buckets: int) -> int:

@@ -49,7 +49,7 @@ class ProcessStep:
     side
         Rows of side outputs by name, in the same order.
     late
-        Late rows, each followed by how far it is below the bound in ms (`END_OF_TIME` at the
+        Late rows as they came, each followed by how far it is below the bound in ms (`END_OF_TIME` at the
         end of time).
     joined, handled
         How many rows joined the buffer, and how many reached `EventTimeProcessor.on_event`.
@@ -70,8 +70,19 @@ class ProcessStep:
 
 
 _Saved: TypeAlias = tuple[float, list[Row], dict[str, int], dict[str, object]]
-"""Of a key between steps: the time of what is first due, rows that wait without their key and in
-order, timers, and states by name."""
+"""Of a key between steps: the time of what is first due in ms, rows that wait without their key
+and in order, timers in ms, and states by name."""
+
+
+def _in_microseconds(keys: dict[Key, _Saved]) -> dict[Key, _Saved]:
+    """Upgrade state whose rows wait with event time in ms."""
+    return {
+        key: (due, [(time_ms * 1_000, *rest) for time_ms, *rest in buffer], timers, named)
+        for key, (due, buffer, timers, named) in keys.items()
+    }
+
+
+_UPGRADES = (_in_microseconds,)
 
 
 class ProcessOperator:
@@ -120,7 +131,9 @@ class ProcessOperator:
         bound
             In ms; None before the first mark, `END_OF_TIME` at the end. It never falls.
         rows
-            Key, event time in ms, segment, offset, and the columns.
+            Key, event time in microseconds, segment, offset, and the columns. They are ordered
+            by it; the bound, timers and ``ctx.time`` are in ms, and an event is of its
+            millisecond there.
 
         Raises
         ------
@@ -149,12 +162,12 @@ class ProcessOperator:
         rows: Iterable[Row], bound: int | None, step: ProcessStep
     ) -> defaultdict[Key, list[Row]]:
         """Divide rows into late ones and those that join the buffers of their keys."""
-        limit = limit_of(bound)
+        limit_us = limit_of(bound) * 1_000
         arrived = defaultdict[Key, list[Row]](list)
         for row in rows:
             time = time_of(row)
-            if time < limit:
-                step.late.append((*row, late_by(bound, time)))
+            if time < limit_us:
+                step.late.append((*row, late_by(bound, time // 1_000)))
             else:
                 arrived[row[0]].append(row[1:])
                 step.joined += 1
@@ -168,9 +181,9 @@ class ProcessOperator:
         timers = Timers(due_times)
         self._current.named = named
         self._context.enter(key, timers, step)
-        released = bisect_left(buffer, limit, key=_TIME)
+        released = bisect_left(buffer, limit * 1_000, key=_TIME)
         for row in buffer[:released]:
-            self._fire_below(row[0])
+            self._fire_below(row[0] // 1_000)
             self._handle(row)
         step.handled += released
         if limit < inf:
@@ -182,7 +195,7 @@ class ProcessOperator:
         if arrived:
             buffer = _merge(buffer, arrived)
         due_times = timers.due_times()
-        due = buffer[0][0] if buffer else inf
+        due = buffer[0][0] // 1_000 if buffer else inf
         if due_times:
             due = min(due, *due_times.values())
         return due, buffer, due_times, named
@@ -225,13 +238,13 @@ class ProcessOperator:
             raise CallbackError(context.key, due, timer=name) from error
 
     def _restore(self, state: bytes) -> dict[Key, _Saved]:
-        keys: dict[Key, _Saved] = blobs.restore(state, self._settings)
+        keys: dict[Key, _Saved] = blobs.restore(state, self._settings, upgrades=_UPGRADES)
         return keys
 
     def _finish(self, step: ProcessStep, keys: dict[Key, _Saved], bound: int | None) -> None:
         if not keys:
             return
-        step.state = blobs.save(self._settings, keys)
+        step.state = blobs.save(self._settings, keys, upgrades=_UPGRADES)
         due = min(saved[0] for saved in keys.values())
         if due < inf and bound != END_OF_TIME:
             step.next_bound = min(int(due) + 1, END_OF_TIME)

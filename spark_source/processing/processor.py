@@ -15,30 +15,29 @@ from spark_source.processing.keys import Key
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _moment(time_ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=time_ms)
-
-
 @dataclass(slots=True)
 class Event:
     """A row, as a processor sees it; further attributes are the columns that were asked for.
 
     Attributes
     ----------
-    time_ms
-        Event time.
     segment, offset
         Its place in the stream.
     """
 
-    time_ms: int
+    _time_us: int
     segment: int
     offset: int
 
     @property
+    def time_ms(self) -> int:
+        """Event time in ms, which ``ctx.time_ms`` is too."""
+        return self._time_us // 1_000
+
+    @property
     def time(self) -> datetime:
-        """Event time as an aware datetime."""
-        return _moment(self.time_ms)
+        """Event time as an aware datetime, with the microseconds that its column has."""
+        return _EPOCH + timedelta(microseconds=self._time_us)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (columns hold anything)
         msg = f"the event has no column {name!r}; ask for it in columns=[…]"
@@ -47,11 +46,17 @@ class Event:
     def __reduce__(self) -> tuple[Any, ...]:
         # Processors may keep events in their state, and the class is made at run time.
         values = [getattr(self, field.name) for field in fields(self)]
-        return _make_event, (tuple(field.name for field in fields(self))[3:], values)
+        return _make_event_us, (tuple(field.name for field in fields(self))[3:], values)
+
+
+def _make_event_us(columns: tuple[str, ...], values: Sequence[Any]) -> Event:
+    return event_type(columns)(*values)
 
 
 def _make_event(columns: tuple[str, ...], values: Sequence[Any]) -> Event:
-    return event_type(columns)(*values)
+    """Make an event that was pickled by its name when event time was in ms."""
+    time_ms, *rest = values
+    return event_type(columns)(time_ms * 1_000, *rest)
 
 
 @cache
@@ -63,7 +68,7 @@ def event_type(columns: tuple[str, ...]) -> type[Event]:
     InvalidOptionError
         If a column's name cannot be an attribute of an event.
     """
-    taken = {"time", "time_ms", "segment", "offset"}
+    taken = {"time", "time_ms", "_time_us", "segment", "offset"}
     for column in columns:
         if not column.isidentifier() or iskeyword(column) or column in taken:
             raise InvalidOptionError(
@@ -86,8 +91,8 @@ class Context(ABC):
 
     @property
     def time(self) -> datetime:
-        """The time of the event or timer at hand, as an aware datetime."""
-        return _moment(self.time_ms)
+        """The time of the event or timer at hand, as an aware datetime of whole milliseconds."""
+        return _EPOCH + timedelta(milliseconds=self.time_ms)
 
     @abstractmethod
     def emit(self, *values: object) -> None:
@@ -109,7 +114,7 @@ class Context(ABC):
         name
             Of the timer; a key has at most one pending by it.
         time
-            Event time in ms, or an aware datetime.
+            Event time in ms, or an aware datetime, whose microseconds are floored.
 
         Raises
         ------

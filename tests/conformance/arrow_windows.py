@@ -80,7 +80,8 @@ class ArrowOperator:
         )
 
     def _table_of(self, rows: list[Row]) -> pa.Table:
-        columns = zip(*rows, strict=True) if rows else [()] * len(self._schemas.rows)
+        in_us = [(key, time and time * 1_000, *rest) for key, time, *rest in rows]
+        columns = zip(*in_us, strict=True) if rows else [()] * len(self._schemas.rows)
         arrays = [
             pa.array(values, one.type)
             for values, one in zip(columns, self._schemas.rows, strict=True)

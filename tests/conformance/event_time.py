@@ -3,7 +3,7 @@
 Operators hold nothing between steps, so state is saved and restored in every run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from spark_source.processing import (
@@ -58,11 +58,24 @@ def run_event_time_case(case: Case, way: Way) -> None:
         assert shown == expected, f"step {number} of {case['name']}, {way}"
 
 
+class ProcessInMs(ProcessOperator):
+    """Takes and returns rows with event time in ms."""
+
+    def step(self, state: bytes | None, bound: int | None, rows: Iterable[Row]) -> ProcessStep:
+        in_us = ((row[0], self.microseconds(row), *row[2:]) for row in rows)
+        step = super().step(state, bound, in_us)
+        step.late = [(key, time_us // 1_000, *rest) for key, time_us, *rest in step.late]
+        return step
+
+    def microseconds(self, row: Row) -> int | None:
+        return None if row[1] is None else row[1] * 1_000
+
+
 def build_operator(case: Case) -> Operator:
     """Make the operator that a case is about."""
     if case["operator"] == "process":
         at_end = case.get("at_end", "drain")
-        return ProcessOperator(build_processor(case), at_end=at_end)
+        return ProcessInMs(build_processor(case), at_end=at_end)
     return WindowModel(_window_settings(case))
 
 

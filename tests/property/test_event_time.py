@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from spark_source.processing import (
     EventTimeProcessor,
-    ProcessOperator,
     ProcessStep,
     SessionWindows,
     SlidingWindows,
@@ -17,7 +16,7 @@ from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row
 from spark_source.processing.windowed import Accumulation, Trigger
 from tests.conformance import processors
-from tests.conformance.event_time import AGGREGATES
+from tests.conformance.event_time import AGGREGATES, ProcessInMs
 from tests.property.arrivals import (
     Operator,
     Step,
@@ -63,6 +62,15 @@ _FORGETFUL: st.SearchStrategy[EventTimeProcessor] = st.one_of(
 """Those that keep nothing of a key for ever."""
 
 _PROCESSORS = st.builds(Everything) | _FORGETFUL
+
+
+class Process(ProcessInMs):
+    """Orders the events of a millisecond by microseconds that their values are."""
+
+    def microseconds(self, row: Row) -> int:
+        return int(row[1]) * 1_000 + 500 - int(row[4]) * 50
+
+
 _SIZES = st.integers(1, 8)
 _APART: st.SearchStrategy[Assigner] = st.one_of(
     st.builds(SessionWindows, _SIZES),
@@ -96,10 +104,10 @@ def _windowed(
 
 
 _OPERATORS: st.SearchStrategy[Operator] = st.one_of(
-    st.builds(ProcessOperator, _PROCESSORS), _windowed()
+    st.builds(Process, _PROCESSORS), _windowed()
 )
 _WITHOUT_EARLY: st.SearchStrategy[Operator] = st.one_of(
-    st.builds(ProcessOperator, _PROCESSORS), _windowed(triggers=("on_time",))
+    st.builds(Process, _PROCESSORS), _windowed(triggers=("on_time",))
 )
 
 
@@ -145,9 +153,9 @@ def test_an_operator_made_anew_goes_on_from_the_state_of_another(
     assert outputs_of(run(operator, steps, anew=True)) == outputs_of(run(operator, steps))
 
 
-@given(st.builds(ProcessOperator, _PROCESSORS), any_steps())
+@given(st.builds(Process, _PROCESSORS), any_steps())
 def test_every_row_is_late_or_waits_or_has_reached_the_processor(
-    operator: ProcessOperator, steps: list[Step]
+    operator: Process, steps: list[Step]
 ) -> None:
     joined = handled = 0
     for arrived, step in zip(steps, run(operator, steps), strict=True):
@@ -166,7 +174,7 @@ def test_every_row_is_late_or_in_a_window(operator: WindowModel, steps: list[Ste
         assert 0 <= step.partially_late <= step.added
 
 
-@given(st.builds(ProcessOperator, _FORGETFUL) | _windowed(), any_steps())
+@given(st.builds(Process, _FORGETFUL) | _windowed(), any_steps())
 def test_no_state_is_left_at_the_end_of_time(operator: Operator, steps: list[Step]) -> None:
     *_, last = run(operator, steps)
     assert (last.state, last.next_bound) == (None, None)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,11 +40,7 @@ EACH_MARK = {"admission": "marks", "maxEventTimePerTrigger": "1 ms"}
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
-def at(time_ms: int) -> datetime:
-    """Make the timestamp that Spark collects: local time, of a day later."""
-    return (
-        datetime.fromtimestamp((DAY + time_ms) / 1_000, UTC).astimezone().replace(tzinfo=None)
-    )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # What is written and the time noted then, step by step; None seals. Rows are late in steps 3 and 5.
@@ -58,10 +54,14 @@ STORY: list[tuple[dict[str, list[int]], int | None]] = [
 
 
 def visits(df: DataFrame, **options: Any) -> Outputs:
-    """Process what a user's own select makes of a stream."""
+    """Process what a user's own select makes of a stream, whose times get microseconds."""
+    time = F.timestamp_micros(F.unix_micros("event_time") + 999 - 7 * F.col("offset"))
     touched = (
         df.where("key <> 'unseen'")
-        .select("event_time", "segment", "offset", "value", F.upper("key").alias("place"))
+        .select(
+            time.alias("event_time", metadata=df.schema["event_time"].metadata),
+            *("segment", "offset", "value", F.upper("key").alias("place")),
+        )
         .withColumn("parsed", F.from_json(F.col("value").cast("string"), "x string"))
         .withColumn("number", F.col("offset") * 2)
         .withColumn("shown", F.coalesce("parsed.x", F.lit("nothing")))
@@ -98,7 +98,8 @@ def expected() -> dict[str, list[tuple[Any, ...]]]:
         rows = []
         for key, times in written.items():
             for time in times:
-                rows.append((key.upper(), DAY + time, 0, offset, 2 * offset, key))
+                time_us = (DAY + time) * 1_000 + 999 - 7 * offset
+                rows.append((key.upper(), time_us, 0, offset, 2 * offset, key))
                 offset += 1
         reached = END_OF_TIME if noted is None else DAY + noted
         for step_bound, step_rows in ((bound, rows), (reached, [])):
@@ -106,7 +107,10 @@ def expected() -> dict[str, list[tuple[Any, ...]]]:
             state = step.state
             found["main"] += [(row[0], local(row[1]), *row[2:]) for row in step.out]
             found["silent"] += [(row[0], local(row[1])) for row in step.side["silent"]]
-            found["late"] += [(row[0], at(row[1] - DAY), *row[2:]) for row in step.late]
+            found["late"] += [
+                (row[0], local(_EPOCH + timedelta(microseconds=row[1])), *row[2:])
+                for row in step.late
+            ]
         bound = reached
     return {name: by_key(rows) for name, rows in found.items()}
 
@@ -155,7 +159,7 @@ def test_all_outputs_are_those_of_the_operator_and_the_end_of_time_drains(
     found = told(whole[1].rows)
     assert found == expected()
     assert len(found["late"]) == 2
-    assert found["silent"][-1] == ("C", at(55))
+    assert found["silent"][-1] == ("C", local(_EPOCH + timedelta(milliseconds=DAY + 55)))
     assert whole[1].dropped == 0
 
 

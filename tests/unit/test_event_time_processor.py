@@ -1,5 +1,6 @@
 """Processors, as users write them and test them in memory."""
 
+from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -263,7 +264,7 @@ def test_a_name_of_state_is_used_once() -> None:
 def test_an_event_callback_that_raises_fails_the_step_and_is_named() -> None:
     broken = Calls(lambda _, event, ctx: ctx.emit(1 / event.value))
     operator = ProcessOperator(broken)
-    before = operator.step(None, None, [("a", 10, 3, 7, 0), ("b", 20, 3, 8, 1)])
+    before = operator.step(None, None, [("a", 10_000, 3, 7, 0), ("b", 20_000, 3, 8, 1)])
     with pytest.raises(CallbackError) as raised:
         operator.step(before.state, 15, [])
     error = raised.value
@@ -300,7 +301,7 @@ def test_a_side_output_has_to_be_declared() -> None:
 
 def test_events_of_two_sources_may_have_the_same_place() -> None:
     operator = ProcessOperator(Echo())
-    rows = [("a", 10, 0, 0, None), ("a", 10, 0, 0, {"x": 1}), ("a", 10, 0, 0, "y")]
+    rows = [("a", 10_000, 0, 0, value) for value in (None, {"x": 1}, "y")]
     step = operator.step(operator.step(None, None, rows).state, 11, [])
     assert step.handled == 3
 
@@ -323,7 +324,7 @@ def test_the_next_bound_is_the_least_that_releases_an_event_or_fires_a_timer(
     bound: int | None, next_bound: int | None
 ) -> None:
     operator = ProcessOperator(Timeout(15))
-    before = operator.step(None, None, [("a", 10, 0, 0, None)])
+    before = operator.step(None, None, [("a", 10_000, 0, 0, None)])
     assert operator.step(before.state, bound, []).next_bound == next_bound
 
 
@@ -359,7 +360,7 @@ def test_state_of_another_format_is_refused() -> None:
     assert state is not None
     with pytest.raises(StateMismatchError) as raised:
         ProcessOperator(Echo()).step(b"\x00\x07" + state[2:], None, [])
-    assert (raised.value.setting, raised.value.found, raised.value.expected) == ("format", 7, 1)
+    assert (raised.value.setting, raised.value.found, raised.value.expected) == ("format", 7, 2)
 
 
 def test_keys_have_the_same_bucket_in_every_process() -> None:
@@ -369,7 +370,7 @@ def test_keys_have_the_same_bucket_in_every_process() -> None:
 
 def test_one_may_be_no_key_at_all() -> None:
     operator = ProcessOperator(Echo())
-    rows = [("a", 10, 0, 0, 1), (None, 10, 0, 1, 2)]
+    rows = [("a", 10_000, 0, 0, 1), (None, 10_000, 0, 1, 2)]
     step = operator.step(operator.step(None, None, rows).state, END_OF_TIME, [])
     assert step.out == [(None, 10, 2), ("a", 10, 1)]
 
@@ -396,5 +397,74 @@ def test_events_of_one_place_come_by_what_they_show_wherever_steps_end(values: s
     operator = ProcessOperator(Echo(), columns=["value"])
     state = None
     for value in values:
-        state = operator.step(state, 0, [("k", 5, 0, 0, value)]).state
+        state = operator.step(state, 0, [("k", 5_000, 0, 0, value)]).state
     assert operator.step(state, 6, []).out == [("k", 5, "y"), ("k", 5, "z")]
+
+
+def micros(time_ms: int, microseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
+        milliseconds=time_ms, microseconds=microseconds
+    )
+
+
+@pytest.mark.parametrize("first", [-1_000, 0, 471])
+def test_events_of_a_millisecond_come_by_their_microseconds_and_before_its_timers(
+    first: int,
+) -> None:
+    def handle(_: Any, event: Any, ctx: Context) -> None:
+        ctx.emit(event.value, event.time, event.time_ms, ctx.time)
+        ctx.set_timer("now", event.time)
+
+    processor = Calls(
+        handle,
+        lambda _, name, ctx: ctx.emit(name, ctx.time, ctx.time_ms, ctx.time),
+        output="value string, at timestamp, ms long, time timestamp",
+    )
+    harness = ProcessorHarness(processor)
+    for step in ((9, 5), (1,)):
+        for microseconds in step:
+            harness.send("a", micros(first, microseconds), microseconds)
+        harness.advance()
+    assert harness.advance(first).out == []
+    whole = micros(first, 0)
+    assert harness.advance(first + 1).out == [
+        *((us, micros(first, us), first, whole) for us in (1, 5, 9)),
+        ("now", whole, first, whole),
+    ]
+
+
+def test_a_late_event_with_microseconds_is_late_by_whole_milliseconds() -> None:
+    harness = ProcessorHarness(Echo())
+    harness.send("a", micros(19, 999), "late")
+    harness.send("a", micros(20, 1), "in time")
+    step = harness.advance(20)
+    assert (step.late, step.buffered) == ([("a", 19, 0, 0, "late", 1)], 1)
+
+
+# Three events, one of them kept in state, as ProcessOperator(Keeps()) saved them in format 1.
+_IN_MS = b64decode(
+    "AAGABZXOAAAAAAAAAH2UKIwIb3BlcmF0b3KUjAdwcm9jZXNzlIwHY29sdW1uc5RdlIwFdmFsdWWUYYwH"
+    "YnVja2V0c5RLAXV9lIwBYZQoSwpdlCgoSwpLAEsBjAV3YWl0c5R0lChLFEsASwKMCXdhaXRzIHRvb5R0"
+    "lGV9lH2UjAZiZWZvcmWUjCFzcGFya19zb3VyY2UucHJvY2Vzc2luZy5wcm9jZXNzb3KUjAtfbWFrZV9l"
+    "dmVudJSTlGgFhZRdlChLBUsASwCMBGtlcHSUZYaUUpRzdJRzhpQu"
+)
+
+
+class Keeps(EventTimeProcessor):
+    """Keeps the event before."""
+
+    def open(self, ctx: OpenContext) -> None:
+        self.before = ctx.value("before")
+
+    def on_event(self, key: Any, event: Any, ctx: Context) -> None:
+        before = self.before.get()
+        ctx.emit(event.value, event.time_ms, before and (before.value, before.time_ms))
+        self.before.set(event)
+
+
+def test_state_with_rows_in_milliseconds_is_read() -> None:
+    step = ProcessOperator(Keeps()).step(_IN_MS, 11, [("a", 20_500, 0, 3, "new")])
+    assert step.out == [("waits", 10, ("kept", 5))]
+    assert step.next_bound == 21
+    step = ProcessOperator(Keeps()).step(step.state, 21, [])
+    assert step.out == [("waits too", 20, ("waits", 10)), ("new", 20, ("waits too", 20))]

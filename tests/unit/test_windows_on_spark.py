@@ -132,7 +132,7 @@ def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
     schemas = schemas_of(pa.int64(), {"n": pa.int64()})
     settings = WindowSettings(assigner=TUMBLING, aggregates={"n": count()})
     windows = WindowOperator(settings, schemas)
-    columns = {KEY: ["a"], TIME: [5], SEGMENT: [0], OFFSET: [0], "value": [1]}
+    columns = {KEY: ["a"], TIME: [5_000], SEGMENT: [0], OFFSET: [0], "value": [1]}
     promise = pa.array([9_000]).cast(pa.timestamp("us", tz="UTC"))
     rows = windows.combine(pa.table(columns | {LATE_BELOW: promise}))
     assert windows.step(None, 9, rows).counts["windows"] == 1
@@ -148,7 +148,7 @@ def test_keys_may_be_times_whatever_the_zone_of_the_session() -> None:
     state = None
     for zone in ("UTC", "Europe/Berlin"):
         keys = pa.array([0]).cast(pa.timestamp("us", tz=zone))
-        rows = {KEY: keys, TIME: [5], SEGMENT: [0], OFFSET: [0], "value": [1]}
+        rows = {KEY: keys, TIME: [5_000], SEGMENT: [0], OFFSET: [0], "value": [1]}
         step = windows.step(state, None, windows.combine(pa.table(rows)))
         state = step.state
     assert step.counts["windows"] == 1
