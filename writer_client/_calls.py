@@ -13,6 +13,7 @@ from tidegauge.errors import (
     InvalidPositionError,
     InvalidTimeError,
     ProblemError,
+    TimeInFutureError,
     WriterError,
     WriterFencedError,
     problem_of,
@@ -46,6 +47,7 @@ from tidegauge.wire.writers import (
     WriterList,
     WriterRegistered,
 )
+from writer_client._hints import Hints
 from writer_client._notes import BULK, Last, Note
 
 _A = TypeVar("_A", bound=BaseModel)
@@ -61,12 +63,15 @@ class WritersCalls(StreamCalls):
     ----------
     watermark
         The newest of all answers, which overtake each other; ms.
+    hints
+        Where what looks wrong is logged.
     """
 
     def __init__(self, transport: Transport, stream: StreamName) -> None:
         super().__init__(transport, stream)
         self.transport = transport
         self.watermark: int | None = None
+        self.hints = Hints(str(stream))
         self._incarnations: dict[str, int] = {}
 
     async def _register(self, writer: str, body: RegisterWriter) -> WriterRegistered:
@@ -105,9 +110,12 @@ class WritersCalls(StreamCalls):
             body=NoteTimes(reports=reports),
             retry=True,
         )
-        for result in answer.results:
+        for report, result in zip(reports, answer.results, strict=True):
             if result["status"] == 200:
                 self._learn(result.get("watermark"))
+                self.hints.answer(report.writer, result.get("hint"))
+            elif result["code"] == TimeInFutureError.code:
+                self.hints.log(report.writer, TimeInFutureError.code, "%s", result["detail"])
         return list(answer.results)
 
     async def _call(self, method: str, path: str, answer: type[_A], **more: Any) -> _A:  # noqa: ANN401 (parts of a request)
@@ -154,6 +162,15 @@ class WriterCalls(WritersCalls):
         self.told_time, self.beat_ms = registered.time, registered.beat_ms
         self._accept(time)
         return registered
+
+    async def _ask(self, method: str, path: str, answer: type[_A], **more: Any) -> _A:  # noqa: ANN401 (as above)
+        try:
+            found = await super()._ask(method, path, answer, **more)
+        except TimeInFutureError as refused:
+            self.hints.log(self.name, refused.code, "%s", refused.detail)
+            raise
+        self.hints.answer(self.name, getattr(found, "hint", None))
+        return found
 
     async def append(self, segment: int, body: bytes, sequence: int) -> Appended:
         """Append Arrow events to a segment."""

@@ -1,4 +1,4 @@
-"""A strategy with its clocks: it is shown what is written, and its late events are counted."""
+"""A strategy with its clocks: it is shown what is written."""
 
 import time
 import typing
@@ -61,22 +61,12 @@ class ClockedStrategy:
         self.running = running or RunningClock()
         self.max_future_skew_ms: int | None = None
         """The stream's, once it is known."""
-        self.late_events = 0
-        """How many events were below what was noted before them."""
+        self.latest_ms = END_OF_TIME - 1
+        """An event above this was too far in the future when the clocks were read last."""
 
-    def observe(self, event: ObservedEvent, last_time: int | None) -> bool:
-        """Show the strategy an event that is written behind a noted time; return whether to note right after it."""
-        time = event.event_time
-        if time is not None and last_time is not None and time < last_time:
-            self.late_events += 1
+    def observe(self, event: ObservedEvent) -> bool:
+        """Show the strategy an event that is written; return whether to note right after it."""
         return self._strategy.observe(event, self._now())
-
-    def observe_many(
-        self, events: "pa.RecordBatch", source: Hashable, last_time: int | None
-    ) -> bool:
-        """Show the strategy events that are written one after the other; return whether to note right after them."""
-        # Not any(): each is shown.
-        return sum(self.observe(one, last_time) for one in observed(events, source)) > 0
 
     def time(self, last_time: int | None) -> int | None:
         """Return what to note, if it is above what was noted last."""
@@ -95,8 +85,8 @@ class ClockedStrategy:
 
     def _now(self) -> Now:
         now_ms, skew_ms = self._wall_ms(), self.max_future_skew_ms
-        latest_ms = END_OF_TIME - 1 if skew_ms is None else now_ms + skew_ms
-        return Now(now_ms, self.running.now_ms(), latest_ms)
+        self.latest_ms = END_OF_TIME - 1 if skew_ms is None else now_ms + skew_ms
+        return Now(now_ms, self.running.now_ms(), self.latest_ms)
 
 
 def observed(events: "pa.RecordBatch", source: Hashable) -> Iterator[ObservedEvent]:

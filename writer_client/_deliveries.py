@@ -172,9 +172,8 @@ class Deliveries:
 
     def observe(self, event: ObservedEvent) -> None:
         """Show the strategy a record that was handed over; note right behind it, if it says so."""
-        strategy = self.noter.strategy
         with self._lock:
-            if strategy is not None and strategy.observe(event, self.noter.notes.last_time):
+            if self.noter.observe(event):
                 self._note_by_strategy()
 
     def fail(self, span: Span, record: FailedRecord) -> None:

@@ -45,14 +45,14 @@ class Membership:
         first_time = options.get("first_time")
         self.first_time = None if first_time is None else to_event_time(first_time)
         strategy = strategy_of(options)
-        self.strategy = None if strategy is None else ClockedStrategy(strategy)
         self._note_interval_s = note_interval_s(options)
         default = beat if strategy is None else "always"
         self._always_beats = beats_always(options, seldom=beat, default=default)
         self.retry_for = options.get("retry_for", RETRY_FOR)
         transport = Transport(url, token=options.get("token"), retry_for=self.retry_for)
         self.calls = WriterCalls(transport, stream, name)
-        self.noter = Noter(name, self.strategy)
+        self.strategy = None if strategy is None else ClockedStrategy(strategy)
+        self.noter = Noter(name, self.calls.hints, self.strategy)
         self.fail: Callable[[Exception], None] = self.noter.fail
         self.reporting = asyncio.Lock()
         self.notes_ready = asyncio.Event()
@@ -243,8 +243,8 @@ class MemberFace:
 
     @property
     def late_events(self) -> int:
-        """How many events were below a time noted before them; 0 without a strategy."""
-        return self._member.strategy.late_events if self._member.strategy else 0
+        """How many events were below a time noted before them, as far as this writer was shown events."""
+        return self._member.noter.late_events
 
     @property
     def future_events(self) -> int:

@@ -200,7 +200,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
         time = None if event_time is None else to_event_time(event_time)
         # A time and the position that it covers are taken under one lock.
         with noter.lock:
-            at_once = noter.strategy.observe(ObservedEvent(time, **more), noter.notes.last_time)
+            at_once = noter.observe(ObservedEvent(time, **more))
             noter.notes.reach(position)
             return at_once and self._note()
 

@@ -202,7 +202,8 @@ class NotingProducer(MemberFace, Opening):
         topic, value, key, partition, on_delivery, timestamp, headers
             As ever.
         event_time
-            For the strategy, in ms or an aware datetime; the timestamp, or the clock, if left out.
+            In ms or an aware datetime; the timestamp if left out. A strategy is shown it (the clock if there
+            is neither), and what is below a noted time counts in ``late_events``.
 
         Raises
         ------
@@ -239,6 +240,10 @@ class NotingProducer(MemberFace, Opening):
             raise
         if self._strategy is not None:
             self._observe(value, key, (timestamp or None) if event_time is None else event_time)
+        elif event_time is not None:
+            self._member.noter.compare(to_event_time(event_time))
+        elif timestamp:
+            self._member.noter.compare(timestamp)
 
     def produce_batch(
         self,
@@ -250,7 +255,7 @@ class NotingProducer(MemberFace, Opening):
     ) -> int:
         """Produce records, as ``confluent_kafka.Producer.produce_batch`` does; return how many.
 
-        It takes neither timestamps nor headers. An ``event_time`` in a dictionary is for the strategy; an
+        It takes neither timestamps nor headers. An ``event_time`` in a dictionary is as that of `produce`; an
         ``_error`` is put there if the record is not produced. Where `produce` raises, nothing is produced.
         """
         if topic != self._topic:
@@ -279,6 +284,8 @@ class NotingProducer(MemberFace, Opening):
                 self._deliveries.withdraw(span)
             elif self._strategy is not None:
                 self._observe(one.get("value"), one.get("key"), one.get("event_time"))
+            elif one.get("event_time") is not None:
+                self._member.noter.compare(to_event_time(one["event_time"]))
         return produced
 
     def note_time(self, time: int | datetime) -> None:

@@ -68,6 +68,7 @@ class _Shop:
 
 
 Make = Callable[..., _Shop]
+IN_2100 = 4_102_444_800_000
 
 
 @pytest.fixture
@@ -334,7 +335,7 @@ def test_a_topic_that_has_grown_raises_what_the_stream_may_have(make: Make) -> N
     assert one.shop.mark == (NOON, {"0": 0, "1": 0, "2": 1})
 
 
-def test_a_strategy_notes_by_itself(make: Make) -> None:
+def test_a_strategy_notes_by_itself(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     one = make()
     strategy = BoundedOutOfOrderness(timedelta(seconds=10))
     soon = timedelta(milliseconds=20)
@@ -345,6 +346,24 @@ def test_a_strategy_notes_by_itself(make: Make) -> None:
         wait_until(one.stands(NOON + 50_000))
         noting.produce(one.topic, b"3", event_time=NOON)
         assert noting.late_events == 1
+        noting.produce(one.topic, b"4", event_time=IN_2100)
+    assert [record.getMessage().split(" is ")[0] for record in caplog.records] == [
+        f"writer '{noting.name}' of {one.shop.name}: event time {NOON}",
+        f"writer '{noting.name}' of {one.shop.name}: event time {IN_2100}",
+    ]
+
+
+def test_a_record_below_a_noted_time_is_logged_as_late(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make()
+    with one.noting() as noting:
+        noting.note_time(NOON)
+        noting.produce(one.topic, b"1", timestamp=NOON - 1)
+        noting.produce(one.topic, b"2", event_time=NOON - 2)
+        assert noting.late_events == 2
+    (line,) = caplog.messages
+    assert f"event time {NOON - 1} is below {NOON}" in line
 
 
 def test_who_is_fenced_is_told(make: Make) -> None:

@@ -245,6 +245,7 @@ def test_a_source_with_a_broken_clock_is_named_and_left_out(one: Observed) -> No
         last, warned = process.communicate(timeout=PATIENCE_S)
     assert one.states() == {"api.0": "active", "broken.0": "left", "fast.0": "left"}
     assert "writer 'broken.0' has held the others for the hold limit, 2" in warned
+    assert warned.count(f"writer 'fast.0' of {one.api.name}: event time ") == 1
     told = json.loads(last.splitlines()[-1])
     assert (told["held_by"], told["left_out"].keys()) == ({}, {"broken.0", "fast.0"})
     assert told["left_out"]["broken.0"] > began_ms - 1_000_000

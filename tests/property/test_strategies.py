@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from writer_client._clocked import ClockedStrategy, RunningClock
+from writer_client._hints import Hints
+from writer_client._noter import Noter
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
@@ -59,7 +61,7 @@ KINDS: dict[str, Callable[[], Strategy]] = {
 }
 
 
-def _play(strategy: Strategy, steps: list[Step]) -> tuple[ClockedStrategy, list[int]]:
+def _play(strategy: Strategy, steps: list[Step]) -> tuple[Noter, list[int]]:
     """Write, and note whatever the strategy says; tell what was noted."""
     wall_ms, running_ms, noted = 0, 0, list[int]()
     noting = ClockedStrategy(
@@ -68,15 +70,17 @@ def _play(strategy: Strategy, steps: list[Step]) -> tuple[ClockedStrategy, list[
         running=RunningClock(lambda: running_ms * 1_000_000),
     )
     noting.max_future_skew_ms = SKEW_MS
+    noter = Noter("one", Hints("demo/rides"), noting)
     for step in steps:
         wall_ms += step.passes_ms
         running_ms += abs(step.passes_ms)
-        last = noted[-1] if noted else None
         event = ObservedEvent(step.event_time, source=step.source)
-        if noting.observe(event, last) or step.asks:
-            told = noting.time(last)
-            noted += [] if told is None else [told]
-    return noting, noted
+        if noter.observe(event) or step.asks:
+            told = noter.strategy_time()
+            if told is not None:
+                noter.notes.add(told)
+                noted.append(told)
+    return noter, noted
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,8 +113,8 @@ def test_a_bounded_strategy_makes_no_event_late_that_is_out_of_order_by_its_dela
     for rises_ms, behind_ms, source, asks in events:
         newest += rises_ms
         steps.append(Step(rises_ms, newest - behind_ms, source, asks))
-    noting, _ = _play(BoundedOutOfOrderness(_DELAY), steps)
-    assert noting.late_events == 0
+    noter, _ = _play(BoundedOutOfOrderness(_DELAY), steps)
+    assert noter.late_events == 0
     by_partition, _ = _play(
         PerPartition(lambda: BoundedOutOfOrderness(_DELAY), range(3)), steps
     )
@@ -127,15 +131,16 @@ def test_nothing_that_is_outstanding_is_ever_late(steps: list[tuple[int, int, in
     wall_ms, begun = 1_000, dict[int, int]()
     outstanding = Outstanding(lag=timedelta(milliseconds=100))
     noting = ClockedStrategy(outstanding, wall_ms=lambda: wall_ms)
-    last: int | None = None
+    noter = Noter("one", Hints("demo/rides"), noting)
     for passes_ms, age_ms, item in steps:
         wall_ms += passes_ms
         if item in begun:
-            noting.observe(ObservedEvent(begun.pop(item)), last)
+            noter.observe(ObservedEvent(begun.pop(item)))
             outstanding.done(item)
         else:
             begun[item] = wall_ms - age_ms
             outstanding.begin(item, begun[item])
-        told = noting.time(last)
-        last = last if told is None else told
-    assert noting.late_events == 0
+        told = noter.strategy_time()
+        if told is not None:
+            noter.notes.add(told)
+    assert noter.late_events == 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidegauge.errors import InvalidTimeError
 from writer_client._deliveries import Deliveries, Span
 from writer_client._errors import DeliveryFailedError, NoAcknowledgementsError
+from writer_client._hints import Hints
 from writer_client._noter import Noter
 
 
@@ -41,7 +42,7 @@ class _Record:
 
 
 def _deliveries(**ends: int) -> Deliveries:
-    made = Deliveries(Noter("api-1"), lambda: None)
+    made = Deliveries(Noter("api-1", Hints("shop/orders")), lambda: None)
     made.wants_ends = False
     made.cover({int(name[1:]): offset for name, offset in ends.items()})
     return made
@@ -68,7 +69,7 @@ def test_a_note_waits_for_what_was_produced_before_it_and_covers_that() -> None:
 
 
 def test_the_first_note_covers_the_ends_of_the_log() -> None:
-    deliveries = Deliveries(Noter("api-1"), lambda: None)
+    deliveries = Deliveries(Noter("api-1", Hints("shop/orders")), lambda: None)
     record = _Record(deliveries.begin(), 0, 6)
     deliveries.note(10)
     record.report()

@@ -17,6 +17,7 @@ from tidegauge.topology import KeyRange, Segment, Topology
 from writer_client import WriterClosedError
 from writer_client._columns import to_events
 from writer_client._events import EventBatch
+from writer_client._hints import Hints
 from writer_client._noter import Noter
 from writer_client._outbox import Outbox, Wake
 
@@ -26,7 +27,7 @@ LOW, HIGH = "a", "b"
 
 
 def _outbox(**options: int) -> Outbox:
-    noter = Noter("one", last_time=options.pop("last_time", None))
+    noter = Noter("one", Hints("demo/rides"), last_time=options.pop("last_time", None))
     outbox = Outbox(noter, **{"batch_bytes": 10_000, "limit_bytes": 10_000} | options)  # type: ignore[arg-type]
     outbox.follow(TWO)
     return outbox
@@ -234,7 +235,10 @@ def test_a_closed_outbox_takes_nothing_more() -> None:
 def test_a_clock_never_falls_behind_what_was_noted() -> None:
     times = iter([5, 30])
     outbox = Outbox(
-        Noter("one"), batch_bytes=1_000, limit_bytes=1_000, clock=lambda: next(times)
+        Noter("one", Hints("demo/rides")),
+        batch_bytes=1_000,
+        limit_bytes=1_000,
+        clock=lambda: next(times),
     )
     outbox.follow(TWO)
     outbox.note(20)
@@ -245,7 +249,9 @@ def test_a_clock_never_falls_behind_what_was_noted() -> None:
 
 
 def test_a_clock_gives_a_time_to_those_of_many_events_that_have_none() -> None:
-    outbox = Outbox(Noter("one"), batch_bytes=1_000, limit_bytes=1_000, clock=lambda: 5)
+    outbox = Outbox(
+        Noter("one", Hints("demo/rides")), batch_bytes=1_000, limit_bytes=1_000, clock=lambda: 5
+    )
     outbox.follow(TWO)
     (events,) = to_events(["", ""], [LOW, LOW], [None, 7]).to_batches()
     outbox.write_many(events)

@@ -7,6 +7,8 @@ import pytest
 
 from tidegauge.event_time import END_OF_TIME
 from writer_client._clocked import ClockedStrategy, RunningClock
+from writer_client._hints import Hints
+from writer_client._noter import Noter
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
@@ -37,20 +39,19 @@ class Bench:
         self.noting = ClockedStrategy(
             strategy, wall_ms=lambda: self.wall_ms, running=self.clock
         )
+        self.noter = Noter("one", Hints("demo/rides"), self.noting)
         self.noted: list[int] = []
 
     def sees(self, *times: int | None, source: object = None, value: bytes = b"") -> bool:
         """Write events; tell whether the last of them is to be noted at once."""
-        last = self.noted[-1] if self.noted else None
-        at_once = [
-            self.noting.observe(ObservedEvent(one, "k", value, source), last) for one in times
-        ]
+        at_once = [self.noter.observe(ObservedEvent(one, "k", value, source)) for one in times]
         return at_once[-1]
 
     def notes(self) -> list[int]:
         """Note what the strategy says, as a writer does now and then, and tell all that was noted."""
-        time = self.noting.time(self.noted[-1] if self.noted else None)
+        time = self.noter.strategy_time()
         if time is not None:
+            self.noter.notes.add(time)
             self.noted.append(time)
         return self.noted
 
@@ -75,7 +76,7 @@ def test_a_monotonous_strategy_notes_the_maximum_and_counts_what_is_older() -> N
     assert bench.notes() == [12_345]
     bench.sees(12_340)
     assert bench.notes() == [12_345]
-    assert bench.noting.late_events == 1
+    assert bench.noter.late_events == 1
 
 
 def test_only_what_is_below_the_last_note_is_late() -> None:
@@ -83,7 +84,7 @@ def test_only_what_is_below_the_last_note_is_late() -> None:
     bench.sees(100)
     assert bench.notes() == [90]
     bench.sees(90, None, 89)
-    assert bench.noting.late_events == 1
+    assert bench.noter.late_events == 1
 
 
 @pytest.mark.parametrize("make", [BoundedOutOfOrderness, TimeLag, Outstanding])
@@ -213,7 +214,7 @@ def test_a_partition_that_comes_late_and_low_takes_no_promise_back() -> None:
     bench.sees(100, source=1)
     bench.sees(2_000, source=0)
     assert bench.notes() == [990]
-    assert bench.noting.late_events == 1
+    assert bench.noter.late_events == 1
 
 
 def test_a_marker_of_one_partition_is_noted_at_once_as_far_as_the_others_are() -> None:
@@ -353,7 +354,7 @@ def test_a_quantile_is_learned_from_this_writers_own_lateness() -> None:
     assert bench.notes() == [1_008]
     bench.sees(2_000)
     assert bench.notes() == [1_008, 1_936]
-    assert bench.noting.late_events == 1
+    assert bench.noter.late_events == 1
 
 
 def test_a_learned_delay_is_rounded_up_by_at_most_a_tenth() -> None:

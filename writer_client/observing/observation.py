@@ -13,7 +13,7 @@ from writer_client._notes import BULK, Note
 from writer_client.observing.holding import Moment, Standing, look
 from writer_client.observing.partition import Partition, Partitions
 from writer_client.observing.rules import Guess
-from writer_client.observing.sources import Source, Sources
+from writer_client.observing.sources import Odd, Source, Sources
 from writer_client.strategies import Now, ObservedEvent
 
 
@@ -127,8 +127,11 @@ class Observation:
             self._compare(source, time)
         now = Now(wall_ms=0, running_ms=place.listened_ms, latest_ms=latest_ms)
         source.strategy.observe(ObservedEvent(time), now)
-        is_believed = time is not None and time <= latest_ms
-        standing.hear(time if is_believed else None, place.time.clock_ms)
+        if time is not None and time > latest_ms:
+            counts = self.sources.counts
+            counts.first_future = counts.first_future or Odd(source.writer, time, latest_ms)
+            time = None
+        standing.hear(time, place.time.clock_ms)
         source.heard_ms, source.offset = place.listened_ms, row.offset + 1
 
     def _compare(self, source: Source, time: int) -> None:
@@ -136,7 +139,7 @@ class Observation:
         # Who holds the others has a time of its own.
         reached = self._reached if source.accepted is None else source.accepted
         if reached is not None and time < reached:
-            self.sources.counts.late += 1
+            self.sources.count_late(source.writer, time, reached)
         else:
             source.compare(time, source.kept or self._kept)
 
@@ -195,7 +198,9 @@ class Observation:
         """
         self._judge()
         taken, self._steps, self._kept, least = self._steps, [], [], self._least()
-        self.sources.counts.late += sum(one.settle(least) for one in self.sources.values())
+        for source in self.sources.values():
+            for time, step in source.settle(least):
+                self.sources.count_late(source.writer, time, step)
         found: list[Note] = []
         if least is not None:
             # Not both: marks a resolution apart, and then one at the end of what was read, would

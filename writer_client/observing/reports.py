@@ -11,6 +11,15 @@ from writer_client._notes import Note
 from writer_client.observing.observation import Observation
 from writer_client.observing.watching import describe_behind
 
+_LATE = (
+    "event time %d is below %d, which was noted before it: the event may be late for every reader. If the "
+    "status line counts many of these, choose a longer lag or delay (--strategy)"
+)
+_FUTURE = (
+    "event time %d is above %d, this machine's clock plus max_future_skew_ms: it is ignored. Correct the "
+    "clock that it is from or, if such times are meant, raise max_future_skew_ms"
+)
+
 
 class Reports:
     """Reports what follows from an observation; ``warn`` takes a line about what is wrong."""
@@ -41,9 +50,19 @@ class Reports:
             await self._leave_out()
             for note, problem in await self._calls.note(self._observation.notes(_now_ms())):
                 self._hear(note, problem)
+            self._log_odd()
         except TidegaugeError as error:
             if not is_transient(error):  # the others are warned of by the transport
                 raise
+
+    def _log_odd(self) -> None:
+        counts, hints = self._sources.counts, self._calls.hints
+        if counts.first_late is not None:
+            writer, *times = counts.first_late
+            hints.log(writer, "late", _LATE, *times)
+        if counts.first_future is not None:
+            writer, *times = counts.first_future
+            hints.log(writer, "future", _FUTURE, *times)
 
     async def _leave_out(self) -> None:
         """Let those leave that hold the others for too long."""

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from writer_client._notes import Last
 from writer_client.observing.holding import Standing
@@ -15,6 +16,7 @@ from writer_client.strategies import Strategy
 class Source:
     """A writer that this observer speaks for."""
 
+    writer: str
     partition: int
     strategy: Strategy
     offset: int
@@ -29,8 +31,8 @@ class Source:
     reported_ms: int = 0
     kept: list[int] = field(default_factory=list)
     """The times of its steps that are kept to be noted; they rise."""
-    below: list[int] = field(default_factory=list)
-    """For each record that came below a kept step: the first step that it is below."""
+    below: list[tuple[int, int]] = field(default_factory=list)
+    """Of each record that came below a kept step: its time, and the first step that it is below."""
 
     def may_note(self, time: int) -> bool:
         """Return whether a time is above what it has noted, and not below what it may have noted."""
@@ -40,18 +42,26 @@ class Source:
     def compare(self, time: int, steps: Sequence[int]) -> None:
         """Remember the first kept step that a record is below, if there is one."""
         at = bisect_right(steps, time)
-        self.below += steps[at : at + 1]
+        if at < len(steps):
+            self.below.append((time, steps[at]))
 
-    def settle(self, least: int | None) -> int:
-        """Drop the kept steps; return how many records are below one that is noted, at or below the least guess."""
-        late = 0 if least is None else sum(step <= least for step in self.below)
-        self.kept, self.below = [], []
-        return late
+    def settle(self, least: int | None) -> list[tuple[int, int]]:
+        """Drop the kept steps; return what came below one that is noted: those up to the least guess are."""
+        below, self.kept, self.below = self.below, [], []
+        return [] if least is None else [late for late in below if late[1] <= least]
 
     @property
     def last_time(self) -> int | None:
         """Its newest time, which may be repeated."""
         return self.registered if self.accepted is None else self.accepted
+
+
+class Odd(NamedTuple):
+    """A record whose time is below or above a limit."""
+
+    writer: str
+    time: int
+    limit: int
 
 
 @dataclass(slots=True)
@@ -66,6 +76,8 @@ class Counts:
         Of these, how many were below what had been noted, or a writer's time at the start.
     unreadable
         How many had no time that could be read.
+    first_late, first_future
+        The first record that was late, and the first whose time was too far in the future.
     seen, silent
         All writers there were in its partitions, and those that left for their silence since they
         were read last.
@@ -74,6 +86,8 @@ class Counts:
     events: int = 0
     late: int = 0
     unreadable: int = 0
+    first_late: Odd | None = None
+    first_future: Odd | None = None
     seen: set[str] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
 
@@ -127,7 +141,7 @@ class Sources(dict[str, Source]):
         if writer not in self:
             place = self._partitions[partition]
             strategy = self._guess.make()
-            self[writer] = Source(partition, strategy, place.start, place.listened_ms)
+            self[writer] = Source(writer, partition, strategy, place.start, place.listened_ms)
             self.counts.seen.add(writer)
             self.counts.silent.discard(writer)
 
@@ -137,6 +151,11 @@ class Sources(dict[str, Source]):
             return None
         self.expect(writer, partition)
         return self[writer]
+
+    def count_late(self, writer: str, time: int, noted: int) -> None:
+        """Count a record that is below what was noted before it."""
+        self.counts.late += 1
+        self.counts.first_late = self.counts.first_late or Odd(writer, time, noted)
 
     def revoke(self, partition: int) -> None:
         """Speak no more for the writers of a partition: another observer does."""
