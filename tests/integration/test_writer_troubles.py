@@ -11,10 +11,9 @@ import pytest
 from tests.integration.shop import MINUTE, NOON, Open, Shop
 from tests.patience import wait_until
 from tests.server import ServerProcess
-from tidegauge.errors import InvalidTimeError, TimeInFutureError, WriterFencedError
+from tidegauge.errors import InvalidTimeError, WriterFencedError
 from writer_client import TimeReporter, Writer
 
-SECONDS = "are these seconds? Times are milliseconds"
 FENCED = {"status": 409, "code": "writer_fenced", "writer": "api-1", "incarnation": 2}
 
 
@@ -407,26 +406,3 @@ def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(
     shop.until(lambda: shop.watermark == NOON + MINUTE, beating="steady")
     states = shop.explanation()["states"]
     assert (states["expired"], states["active"]) == (1_000, 1)
-
-
-def test_what_looks_wrong_is_logged_once(
-    shared_server: ServerProcess, open_shop: Open, caplog: pytest.LogCaptureFixture
-) -> None:
-    written, reported = open_shop(log="embedded"), open_shop()
-    seconds, in_2100 = NOON // 1_000, 4_102_444_800_000
-    with Writer(shared_server.url, written.name, "api-1") as writer:
-        writer.note_time(seconds)
-        writer.flush()
-        writer.note_time(seconds + 1)
-        writer.write("1", key="k", event_time=seconds)
-        writer.write_many(["2", "3"], keys=["k", "k"], event_times=[seconds, seconds + 1])
-        assert writer.late_events == 2
-    with TimeReporter(shared_server.url, reported.name, "api-2") as reporter:
-        for _ in range(2):
-            with pytest.raises(TimeInFutureError):
-                reporter.note_time(in_2100, {0: 1})
-    assert [message.partition(" is ")[0] for message in caplog.messages] == [
-        f"writer 'api-1' of {written.name}: time {seconds} lies in early 1970: {SECONDS}",
-        f"writer 'api-1' of {written.name}: event time {seconds}",
-        f"writer 'api-2' of {reported.name}: time 2100-01-01T00:00:00.000Z",
-    ]

@@ -445,3 +445,26 @@ curl -fsS $S/watermark
     )
     assert '"watermark":1700000000000' in said.stdout.replace(" ", "")
     assert sorted(_values(shared_server, "writers/shell")) == [[], ["hello"]]
+
+
+def test_what_looks_wrong_is_logged_once(
+    shared_server: ServerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    written, reported = _stream(shared_server), _stream(shared_server, log="external")
+    seconds, in_2100 = 1_704_110_400, 4_102_444_800_000
+    with Writer(shared_server.url, written, "api-1") as writer:
+        writer.note_time(seconds)
+        writer.flush()
+        writer.note_time(seconds + 1)
+        writer.write("1", key="k", event_time=seconds)
+        writer.write_many(["2", "3"], keys=["k", "k"], event_times=[seconds, seconds + 1])
+        assert writer.late_events == 2
+    with TimeReporter(shared_server.url, reported, "api-2") as reporter:
+        for _ in range(2):
+            with pytest.raises(TimeInFutureError):
+                reporter.note_time(in_2100, {0: 1})
+    assert [message.partition(" is ")[0] for message in caplog.messages] == [
+        f"writer 'api-1' of {written}: time {seconds} lies in early 1970: are these seconds? Times are milliseconds",
+        f"writer 'api-1' of {written}: event time {seconds}",
+        f"writer 'api-2' of {reported}: time 2100-01-01T00:00:00.000Z",
+    ]
