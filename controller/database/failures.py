@@ -14,15 +14,15 @@ from tidegauge.errors import OutcomeUnknownError, UnavailableError
 _AWAY = "the database is away"
 _OTHER = "the database refuses; the log of the service says why"
 _SQLITE = {
-    sqlite3.SQLITE_FULL: "the database has no room: its disk is full, or max_database_bytes "
-    "is reached",
+    sqlite3.SQLITE_FULL: "the database has no room: its disk is full (free some of it), or "
+    "--max-database-bytes is reached (raise it, or delete streams)",
     sqlite3.SQLITE_BUSY: "another process has locked the database",
     sqlite3.SQLITE_READONLY: "the database cannot be written to",
 }
 _LEASE_LOST = "TG001"
 _POSTGRESQL = {
     "25006": "the database cannot be written to",
-    "53100": "the database has no room: its disk is full",
+    "53100": "the database has no room: its disk is full (free some of it)",
     "53200": "the database is out of memory",
     "53300": "the database takes no more connections",
     _LEASE_LOST: "the controller has lost its lease",

@@ -12,7 +12,8 @@ class LogOnce:
         self._logged: set[str] = set()
 
     def log(self, line: str) -> None:
-        """Log a line, unless it was logged before."""
+        """Log a line, unless it was logged before; a text of several becomes one."""
+        line = " ".join(line.split())
         if line not in self._logged:
             self._logged.add(line)
             self._log.log(self._level, "%s", line)

@@ -45,6 +45,8 @@ def configure_logging(level: LogLevel, form: LogFormat) -> None:
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+    # It warns of objects that it drops with a lost connection, which the service logs in words.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def _on_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

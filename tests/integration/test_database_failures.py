@@ -1,6 +1,7 @@
 """Who calls while the database fails is told why, and nothing about where it is."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.server import Api, ServerProcess
 pytestmark = pytest.mark.about_sql
 
 NDJSON = {"content-type": "application/x-ndjson"}
+NOTE = {"time": 1, "position": {}}
 FULL = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -45,8 +47,8 @@ def test_a_full_sqlite_database(new_server: NewServer) -> None:
         line = f'{{"key": "k", "value": "{"".join(map(str, range(100_000)))}"}}\n'
         answer = api.client.post(f"{api.path}/events", content=line, headers=NDJSON)
         assert _detail(answer) == (
-            "nothing was stored: the database has no room: its disk is full, or "
-            "max_database_bytes is reached; try again later"
+            "nothing was stored: the database has no room: its disk is full (free some of it), or "
+            "--max-database-bytes is reached (raise it, or delete streams); try again later"
         )
         assert "the database says: database or disk is full" in server.log.read_text()
 
@@ -54,7 +56,7 @@ def test_a_full_sqlite_database(new_server: NewServer) -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("53100", "the database has no room: its disk is full"),
+        ("53100", "the database has no room: its disk is full (free some of it)"),
         ("25006", "the database cannot be written to"),
         ("57014", "the database refuses; the log of the service says why"),
     ],
@@ -71,8 +73,7 @@ def test_what_postgresql_refuses(
                 "CREATE TRIGGER refuse BEFORE INSERT ON changelog "
                 f"EXECUTE FUNCTION refuse('no space', '{code}')"
             )
-        note = {"time": 1, "position": {}}
-        answer = api.client.post(f"{api.path}/writers/w/note-time", json=note)
+        answer = api.client.post(f"{api.path}/writers/w/note-time", json=NOTE)
         assert _detail(answer) == f"nothing was stored: {reason}; try again later"
         assert 'says: could not extend file "base/16384/2619"' in server.log.read_text()
 
@@ -84,9 +85,12 @@ def test_postgresql_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
         own_cluster.stop()
         told = _detail(api.client.get("/v1/streams"))
         assert told == "nothing was stored: the database is away; try again later"
-        assert (
-            f'connection to server on socket "{own_cluster.directory}' in server.log.read_text()
-        )
+        refused = api.client.post(f"{api.path}/writers/w/note-time", json=NOTE)
+        assert _detail(refused) == told
+        log = server.log.read_text()
+        assert f'connection to server on socket "{own_cluster.directory}' in log
+        assert "No such file or directory Is the server running locally" in log
+        assert not re.search(r"\\x0a| at 0x", log)
 
 
 def _send_a_wrong_value(connection: Connection) -> None:

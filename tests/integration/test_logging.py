@@ -17,7 +17,10 @@ from tests.server import LAUNCHER, Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "no database has a part in it")
 
-FULL = "the database has no room: its disk is full, or max_database_bytes is reached"
+FULL = (
+    "the database has no room: its disk is full (free some of it), or --max-database-bytes is "
+    "reached (raise it, or delete streams)"
+)
 NOW = 1_700_000_000_000
 DEFECTIVE = """
 from controller.streams import lifecycle, reports
