@@ -459,6 +459,9 @@ def test_what_looks_wrong_is_logged_once(
         writer.write("1", key="k", event_time=seconds)
         writer.write_many(["2", "3"], keys=["k", "k"], event_times=[seconds, seconds + 1])
         assert writer.late_events == 2
+        for later in range(2):
+            writer.flush()  # an answer has one hint
+            writer.write("4", key="k", event_time=in_2100 + later)
     with TimeReporter(shared_server.url, reported, "api-2") as reporter:
         for _ in range(2):
             with pytest.raises(TimeInFutureError):
@@ -466,5 +469,6 @@ def test_what_looks_wrong_is_logged_once(
     assert [message.partition(" is ")[0] for message in caplog.messages] == [
         f"writer 'api-1' of {written}: time {seconds} lies in early 1970: are these seconds? Times are milliseconds",
         f"writer 'api-1' of {written}: event time {seconds}",
+        f"writer 'api-1' of {written}: event time {in_2100}",
         f"writer 'api-2' of {reported}: time 2100-01-01T00:00:00.000Z",
     ]
