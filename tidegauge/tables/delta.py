@@ -138,14 +138,15 @@ def read_commit(version: int, actions: list[dict[str, Any]]) -> Commit:
     return Commit(
         version=version,
         note=Note.from_metadata(told.get("userMetadata")),
-        ends_notes=_ends_notes(told),
+        ends_notes=_takes_back(told) and not _moves_rows(actions),
         has_rows=any(map(_brings_rows, actions)),
         at=told.get("timestamp", 0),
         is_first=version == 0,
     )
 
 
-def _ends_notes(told: Mapping[str, Any]) -> bool:
+def _takes_back(told: Mapping[str, Any]) -> bool:
+    """Whether a commit may replace what the table had: all of it, or by what it had before."""
     operation: str = told.get("operation", "")
     parameters = told.get("operationParameters") or {}
     overwrites = parameters.get("mode") == "Overwrite" and not _is_partial(parameters)
@@ -159,6 +160,13 @@ def _is_partial(parameters: Mapping[str, Any]) -> bool:
     if parameters.get("predicate") not in (None, "", "[]"):
         return True
     return parameters.get("isDynamicPartitionOverwrite") in (True, "true")
+
+
+def _moves_rows(actions: list[dict[str, Any]]) -> bool:
+    """Whether all files of a commit have rows that were there before, as in a compaction by hand."""
+    files = [action.get("add") or action.get("remove") for action in actions]
+    changes = [file.get("dataChange", True) for file in files if file is not None]
+    return bool(changes) and not any(changes)
 
 
 def _brings_rows(action: Mapping[str, Any]) -> bool:
