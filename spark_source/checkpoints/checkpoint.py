@@ -137,13 +137,21 @@ class Checkpoint:
         metadata: dict[str, str] = json.loads(self._read("metadata"))
         return metadata["id"]
 
-    def own_word(self, name: str, word: str) -> str:
-        """Leave a word of ours in the checkpoint, unless one is there; return the one that is."""
+    def own_word(self, name: str) -> str | None:
+        """Return the word of ours that is in the checkpoint; None if there is none."""
+        found = self._files.get_file_info(f"{self._root}/{name}")
+        return None if found.type == fs.FileType.NotFound else self._read(name)
+
+    def leave_own_word(self, name: str, word: str) -> None:
+        """Leave a word of ours in the checkpoint, in place of the one before."""
         path = f"{self._root}/{name}"
-        if self._files.get_file_info(path).type == fs.FileType.NotFound:
-            with self._files.open_output_stream(path) as file:
-                file.write(word.encode())
-        return self._read(name)
+        # An object store replaces an object as a whole; a file might be left half written.
+        is_local = isinstance(self._files, fs.LocalFileSystem)
+        written = f"{path}.new" if is_local else path
+        with self._files.open_output_stream(written) as file:
+            file.write(word.encode())
+        if is_local:
+            self._files.move(written, path)
 
     def batch(self, number: int) -> LoggedBatch:
         """Return a batch."""

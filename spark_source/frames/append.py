@@ -14,7 +14,9 @@ from spark_source.errors import InvalidOptionError
 from spark_source.frames.watermark import check_python, hide_tokens, plain
 from spark_source.frames.write import delay_of, refuse_guess, triggered
 from spark_source.options.durations import option_ms
-from spark_source.sink.tables import Format, TableOptions, TableSink
+from spark_source.sink.engines import Format
+from spark_source.sink.job import TableOptions
+from spark_source.sink.tables import TableSink
 
 _NOT_WRITTEN = "watermark", "late_below"
 
@@ -62,11 +64,11 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     output_delay, late_panes
         See `write_stream`: for ``window.start`` the size of the window.
     job
-        Who declares the table's time; the query's id without it. Give it to go on with a new
-        checkpoint.
+        Who declares the table's time; the query's id without it. Readers see it.
     take_over
-        Declare the table's time in place of another job, or after notes that have ended; once
-        for a checkpoint, so that what is left in a job does no harm when that restarts.
+        Declare the table's time in place of another query, of this job or of another one, or
+        after notes that have ended; once for a checkpoint, so that what is left in a job does no
+        harm when that restarts.
     note_every
         A time that rises while no rows come is committed this often at most; with the trigger
         ``availableNow`` at once.
@@ -84,8 +86,9 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     Returns
     -------
     StreamingQuery
-        Running. It fails with `TableTakenError` if another job declares, with ``TwoJobsError`` if
-        one began meanwhile, and with `ReplacedTableError` if the table was made again.
+        Running. It fails with `TableTakenError` if another query declares, or if the checkpoint is
+        older than the table, with ``TwoJobsError`` if another query declared meanwhile, and with
+        `ReplacedTableError` if the table was made again.
 
     Raises
     ------
@@ -177,7 +180,7 @@ def commit_options(  # noqa: PLR0913 (keywords of one query)
     Raises
     ------
     TableTakenError
-        If another job declares the table's time.
+        If another query declares the table's time, or the checkpoint is older than the table.
     GuessedWatermarkError
         If the query reads something else than streams of ours and what is followed.
     """
@@ -191,7 +194,7 @@ def commit_options(  # noqa: PLR0913 (keywords of one query)
         storage_options=storage_options,
         catalog=catalog,
     )
-    plan = TableSink(options).plan(number)
+    plan = TableSink(options).plan(batch, number)
     if plan.is_known:
         return None
     note = plan.note.model_copy(update={"late": late})

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
-import spark_source.sink.tables
 from spark_source import append_to_table, read_stream
-from spark_source.sink.tables import Delta, Iceberg, Plan
+from spark_source.sink.engines import Delta, Iceberg
+from spark_source.sink.job import Plan, TableJob
 from tests.lake.jobs import TABLE
 from tests.lake.lakes import Lake, format_of_jars
 from tests.spark.drivers import MOMENT, die_at
@@ -42,11 +42,11 @@ class Streams(NamedTuple):
 
 def _be_fragile() -> None:
     """Die where the environment says."""
-    job: Any = vars(spark_source.sink.tables)["_Job"]
+    job: Any = TableJob
     plan, note, now, soon = job.plan, job.note_to_service, job._commit_now, job.commit_soon
 
-    def plans(self: Any, number: int) -> Plan:
-        made: Plan = plan(self, number)
+    def plans(self: Any, *batch: Any) -> Plan:
+        made: Plan = plan(self, *batch)
         if made.is_known:
             die_at(AGAIN)
         return made

@@ -9,7 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_source.sink.tables import TableOptions, TableSink
+from spark_source.sink.job import TableOptions
+from spark_source.sink.tables import TableSink
 from tests.lake.lakes import Lake
 from tests.lake.laws import Version, check, read
 from tidegauge.tables import Note, complete_until, newest_note

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_source.sink.tables import Format
+from spark_source.sink.engines import Format
 from tidegauge.tables.logs import TableLog, open_log
 
 JARS = os.environ.get("TIDEGAUGE_LAKE_JARS", "")

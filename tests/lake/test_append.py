@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from reader_client import StreamClient
 from spark_source import append_to_table, follow, read_stream
-from spark_source.sink.tables import Delta, Iceberg
+from spark_source.sink.engines import Delta, Iceberg
 from tests.lake.lakes import Lake
 from tests.lake.laws import check, read
 from tests.patience import wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import DataFrame, SparkSession
 
@@ -131,15 +131,22 @@ def test_a_job_takes_over_where_two_have_declared_by_turns(
     assert times(lake) == [1_000, 6_000, 6_000, 8_000]
 
 
-def test_a_new_checkpoint_under_the_name_of_a_job_goes_on_and_its_batches_are_others(
+def test_a_new_checkpoint_of_a_job_takes_over_and_its_batches_are_others(
     lake_spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    Job(lake_spark, lake, tmp_path / "one", job="rides").batch(1_000, bound=5_000)
-    Job(lake_spark, lake, tmp_path / "two", job="rides").batch(2_000, bound=END_OF_TIME)
+    def job(name: str, **how: bool) -> Job:
+        return Job(lake_spark, lake, tmp_path / name, job="rides", **how)
+
+    former = job("one")
+    former.batch(1_000, bound=5_000)
+    # A wrong path of a checkpoint appends nothing twice.
+    with pytest.raises(TableTakenError, match="query 'one' of job 'rides' declares its time"):
+        job("two").batch(2_000, bound=6_000)
+    job("two", take_over=True).batch(2_000, bound=END_OF_TIME, again=True)
     assert (until(lake), note_of(lake).late) == (END_OF_TIME, 1)
     with pytest.raises(TableTakenError, match="its last note is final"):
-        Job(lake_spark, lake, tmp_path / "three", job="rides").batch(6_000, bound=7_000)
-    later = Job(lake_spark, lake, tmp_path / "three", job="rides", take_over=True)
+        former.batch(6_000, bound=7_000)
+    later = job("three", take_over=True)
     later.batch(6_000, bound=7_000)
     later.batch(8_000, bound=9_000)
     assert (until(lake), note_of(lake).late) == (END_OF_TIME, 1)
@@ -190,12 +197,14 @@ def _overwrite(spark: SparkSession, lake: Lake) -> None:
 
 
 def _restore(spark: SparkSession, lake: Lake) -> None:
+    """Go back to the first version, which has neither rows nor a note."""
     if lake.format == "delta":
-        spark.sql(f"RESTORE {lake.sql(TABLE)} TO VERSION AS OF 1")
+        spark.sql(f"RESTORE {lake.sql(TABLE)} TO VERSION AS OF 0")
         return
-    snapshots = spark.table(f"{lake.sql(TABLE)}.snapshots").orderBy("committed_at")
-    before = snapshots.collect()[-2]["snapshot_id"]
-    spark.sql(f"CALL lake.system.rollback_to_snapshot('{lake.table(TABLE)}', {before})")
+    first = spark.table(f"{lake.sql(TABLE)}.snapshots").orderBy("committed_at").first()
+    assert first is not None
+    back = f"'{lake.table(TABLE)}', {first['snapshot_id']}"
+    spark.sql(f"CALL lake.system.rollback_to_snapshot({back})")
 
 
 @pytest.mark.parametrize("take_back", [_overwrite, _restore])
@@ -214,6 +223,8 @@ def test_what_takes_versions_back_ends_the_notes_until_a_job_takes_over(
         TableTakenError, match=r"notes were ended by .* pass take_over=True once"
     ):
         job.batch(3_000, bound=3_000)
+    with pytest.raises(TableTakenError, match="notes were ended by"):
+        Job(lake_spark, lake, tmp_path / "q").batch(3_000, bound=3_000, again=True)
     again = Job(lake_spark, lake, tmp_path / "q", take_over=True)
     again.batch(3_000, bound=3_000, again=True)
     assert (until(lake), note_of(lake).late) == (3_000, 0)
@@ -254,25 +265,48 @@ def test_metadata_of_a_users_own_is_kept_or_refused(
     assert (told["team"], told["tidegauge"]["until"]) == ("rides", 4_000)
 
 
-def _expire(spark: SparkSession, lake: Lake) -> None:
-    how = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
-    spark.sql(f"CALL lake.system.expire_snapshots(table => '{lake.table(TABLE)}', {how})")
+def _maintain(spark: SparkSession, lake: Lake) -> None:
+    """Compact, as one does by hand, and keep no older commit."""
+    table = lake.table(TABLE)
+    if lake.format == "delta":
+        moved = spark.read.format("delta").load(table).repartition(1)
+        moved.write.format("delta").mode("overwrite").option("dataChange", "false").save(table)
+        assert until(lake) == 5_000  # it changed no row
+        DeltaTable(table).create_checkpoint()
+        *older, _ = sorted((Path(table) / "_delta_log").glob("*.json"))
+        for entry in older:
+            entry.unlink()
+        return
+    rewrite = "options => map('rewrite-all', 'true')"
+    expire = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', {rewrite})")
+    spark.sql(f"CALL lake.system.expire_snapshots(table => '{table}', {expire})")
 
 
-def test_a_batch_that_expired_snapshots_may_have_had_is_refused(
-    lake_spark: SparkSession, iceberg: Lake, tmp_path: Path
+def test_time_goes_on_from_the_checkpoint_where_maintenance_kept_no_note(
+    lake_spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    Job(lake_spark, iceberg, tmp_path / "q", job="rides").batch(1_000, bound=5_000)
-    _append(iceberg, "plain")
-    _expire(lake_spark, iceberg)
-    assert until(iceberg) is None
-    with pytest.raises(TableTakenError, match=r"snapshots have expired.* a new checkpoint"):
-        Job(lake_spark, iceberg, tmp_path / "q", job="rides").batch(bound=6_000)
-    # A query that is new to such a table knows what it did itself, and may begin without rows.
-    new = Job(lake_spark, iceberg, tmp_path / "new", job="rides")
-    new.batch(bound=None)
-    new.batch(6_000, bound=7_000)
-    assert until(iceberg) == 7_000
+    job = Job(lake_spark, lake, tmp_path / "q", job="rides")
+    job.batch(1_000, bound=5_000)
+    _maintain(lake_spark, lake)
+    assert until(lake) is None
+    new = Job(lake_spark, lake, tmp_path / "new", job="rides")
+    with pytest.raises(TableTakenError, match="oldest commits are not kept, nor is any note"):
+        new.batch(4_000, bound=4_500)
+    Job(lake_spark, lake, tmp_path / "q", job="rides").batch(4_000, 6_000, bound=4_500)
+    assert (until(lake), note_of(lake).late) == (5_000, 1)
+
+
+def test_a_checkpoint_from_a_backup_that_is_older_than_the_table_is_refused(
+    lake_spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    job = Job(lake_spark, lake, tmp_path / "q")
+    job.batch(1_000, bound=2_000)
+    backup = shutil.copytree(tmp_path / "q", tmp_path / "backup" / "q")
+    job.batch(3_000, bound=4_000)
+    with pytest.raises(TableTakenError, match=r"has batch 1 .* plans batch 1 anew"):
+        Job(lake_spark, lake, backup).batch(3_000, 5_000, bound=6_000)
+    assert times(lake) == [1_000, 3_000]
 
 
 def test_commits_that_would_go_to_no_branch_are_refused(
@@ -362,7 +396,7 @@ def test_what_would_make_a_guess_a_promise_is_refused(
 def test_a_note_below_the_one_before_it_is_found(
     lake_spark: SparkSession, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_source.sink.tables.max", min, raising=False)
+    monkeypatch.setattr("spark_source.sink.job.max", min, raising=False)
     job = Job(lake_spark, lake, tmp_path / "q")
     job.batch(1_000, bound=5_000)
     job.batch(6_000, bound=4_000)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from reader_client import StreamClient
 from spark_source.errors import InvalidOptionError
-from spark_source.sink.tables import Delta, Iceberg
+from spark_source.sink.engines import Delta, Iceberg
 from tests.lake.jobs import TABLE, Job
 from tests.lake.lakes import Lake
 from tests.lake.laws import Version, check, check_marks, read
@@ -108,7 +108,7 @@ def test_a_batch_that_is_repeated_notes_again_and_a_sealed_stream_stays_sealed(
 
     first = job()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark_source.sink.tables._Service.note", _dies)
+        patch.setattr("spark_source.sink.job.TableService.note", _dies)
         with pytest.raises(ConnectionError):
             first.batch(1_000, bound=2_000)
     assert not _marks(stream)

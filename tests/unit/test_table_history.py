@@ -185,6 +185,35 @@ def test_where_a_job_took_over_what_was_before_is_settled_and_it_took_over_once(
         check_jobs("t", by(("a", False), ("b", True), ("b", False), ("a", False)))
 
 
+def test_queries_of_one_job_by_turns_are_told_and_those_of_a_stream_are_not() -> None:
+    def by(*queries: str | None, shared: bool = False) -> list[Commit]:
+        return [
+            Commit(version, note=Note(until=version, job="j", query=query, shared=shared))
+            for version, query in enumerate(queries)
+        ][::-1]
+
+    check_jobs("t", by("a", "a", "b", "b"))
+    with pytest.raises(
+        TwoJobsError, match="queries 'a' and 'b' of job 'j' declare its time by turns"
+    ):
+        check_jobs("t", by("a", "b", "a"))
+    check_jobs("t", by("a", "b", "a", shared=True))
+    # A note by hand names no query, and is no turn of its own.
+    check_jobs("t", by("a", None, "a", None))
+    for queries in (("a", "b", None, "a"), ("a", "b", "a", None)):
+        with pytest.raises(TwoJobsError):
+            check_jobs("t", by(*queries))
+
+
+def test_a_query_behind_a_take_over_was_on_the_way_though_what_it_said_before_is_not_kept() -> (
+    None
+):
+    took = Commit(7, note=Note(job="j", query="b", took_over=True))
+    behind = Commit(8, note=Note(until=5, job="j", query="a"))
+    with pytest.raises(TwoJobsError):
+        check_jobs("t", [behind, took])
+
+
 def test_who_declares_need_not_know_the_time() -> None:
     batch = Commit(1, note=Note(until=None, job="other", query="q", batch=0))
     found = declaring([*history(None, first=2), batch, *history(10)])

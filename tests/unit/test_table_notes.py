@@ -17,11 +17,16 @@ def test_a_note_survives_both_formats() -> None:
     assert Note.from_summary({**NOTE.to_summary(), "added-records": "3"}) == NOTE
 
 
-def test_that_a_query_took_over_is_written_where_it_did() -> None:
+def test_that_a_query_took_over_and_that_a_stream_is_shared_are_written_where_they_are() -> (
+    None
+):
     assert "took_over" not in NOTE.to_metadata()
     took = NOTE.model_copy(update={"took_over": True})
     assert Note.from_metadata(took.to_metadata()) == took
     assert Note.from_summary(took.to_summary()) == took
+    assert "shared" not in NOTE.to_metadata()
+    shared = NOTE.model_copy(update={"shared": True})
+    assert Note.from_metadata(shared.to_metadata()) == shared
 
 
 def test_what_a_user_has_in_the_metadata_is_kept() -> None:

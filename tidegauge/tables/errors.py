@@ -1,9 +1,12 @@
 """What can go wrong with the time that tables tell."""
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import describe_event_time
+
+if TYPE_CHECKING:  # it is made of pydantic, which executors need not load
+    from tidegauge.tables.notes import Note
 
 _SHOWN = 200
 """Characters of a library's reason; some list all that they know."""
@@ -49,23 +52,32 @@ class InvalidNoteError(TableError):
 
 
 class TwoJobsError(TableError):
-    """Two jobs declare the time of one table by turns.
+    """Two jobs, or two queries of a job, declare the time of one table by turns.
 
     Attributes
     ----------
     jobs
-        Their names.
+        Their names; the ids of the queries where they are of one job.
     """
 
-    def __init__(self, table: str, first: str, second: str) -> None:
+    def __init__(self, table: str, first: str, second: str, *, job: str | None = None) -> None:
         self.jobs = first, second
+        who = f"jobs {first!r} and {second!r}"
+        if job is not None:
+            who = f"queries {first!r} and {second!r} of job {job!r}"
         cure = (
-            "stop one of them, and let the other take over (take_over=True); or let both note "
-            "time to one stream of the service: pass url= and stream= to append_to_table()"
+            "stop one of them, and let the other take over (take_over=True), with a new checkpoint "
+            "if it did so before; or let both note time to one stream of the service: pass url= "
+            "and stream= to append_to_table()"
         )
-        super().__init__(
-            table, f"jobs {first!r} and {second!r} declare its time by turns; {cure}"
-        )
+        super().__init__(table, f"{who} declare its time by turns; {cure}")
+
+    @classmethod
+    def between(cls, table: str, first: "Note", second: "Note") -> Self:
+        """Name those who have said two notes."""
+        if first.job != second.job:
+            return cls(table, first.job, second.job)
+        return cls(table, first.declarer, second.declarer, job=first.job)
 
 
 class TooOldError(TableError):

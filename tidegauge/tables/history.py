@@ -113,18 +113,26 @@ def has_taken_over(query: str, newest_first: Iterable[Commit]) -> bool:
 def check_jobs(table: str, newest_first: Iterable[Commit]) -> None:
     """Raise `TwoJobsError` where the notes of the newest commits go A, B, A.
 
-    Where one took over, what was before is settled, unless another one has declared since.
+    A and B are queries, or jobs where a note names no query; the queries of a stream are one.
+    Where one took over, what was before is settled, and nobody else may follow without doing so.
     """
-    turns: list[str] = []
+    turns: list[Note] = []
     for commit in islice(newest_first, _LOOKED_BACK):
-        if commit.note is not None and commit.note.job not in turns[-1:]:
-            turns.append(commit.note.job)
-        is_settled = commit.note is not None and commit.note.took_over and len(turns) == 1
-        if commit.ends_notes or is_settled:
-            break
-    for number, job in enumerate(turns):
-        if job in turns[:number]:
-            raise TwoJobsError(table, job, turns[number - 1])
+        note = commit.note
+        if note is not None:
+            if turns and note.agrees_with(turns[-1]):
+                # A note that names no query is by whichever query of its job is beside it.
+                turns[-1] = turns[-1] if turns[-1].query else note
+            elif again := [later for later in turns if later.agrees_with(note)]:
+                raise TwoJobsError.between(table, again[0], turns[-1])
+            else:
+                turns.append(note)
+            if note.took_over and len(turns) == 1:
+                return
+            if note.took_over and turns[-2].query is not None:
+                raise TwoJobsError.between(table, turns[-2], note)
+        if commit.ends_notes:
+            return
 
 
 def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Commit | None:

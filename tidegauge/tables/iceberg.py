@@ -68,7 +68,7 @@ class IcebergLog:
         """Find the newest batch of a query among the snapshots that are kept; None if none."""
         for snapshot in self._history.ancestors():
             note = Note.from_summary(_summary_of(snapshot))
-            if note is not None and note.query == query:
+            if note is not None and note.query == query and note.batch is not None:
                 return note.batch
         return None
 

@@ -36,7 +36,9 @@ class Note(BaseModel):
         Rows of this commit below the ``until`` of the commits before it.
     took_over
         Whether the query began with it to declare in place of another one, or after notes that
-        had ended.
+        had ended. Such a note says no time, and has no rows.
+    shared
+        Whether the job is a stream, to which several queries note time.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -48,6 +50,7 @@ class Note(BaseModel):
     batch: int | None = None
     late: int = 0
     took_over: bool = False
+    shared: bool = False
 
     @property
     def time(self) -> int | None:
@@ -58,6 +61,13 @@ class Note(BaseModel):
     def declarer(self) -> str:
         """Whose commits come one after another: a query, or outside Spark a job."""
         return self.query or self.job
+
+    def agrees_with(self, other: "Note") -> bool:
+        """Whether both are notes of one stream, of one query, or of a job where one names no query."""
+        if self.job != other.job:
+            return False
+        is_shared = self.shared or other.shared
+        return is_shared or None in (self.query, other.query) or self.query == other.query
 
     def to_metadata(self, own: str | None = None) -> str:
         """Write it as ``userMetadata`` of a Delta commit, as a member of what a user has there.
@@ -108,9 +118,8 @@ class Note(BaseModel):
         return _valid(cls, found) if found else None
 
     def _written(self) -> dict[str, Any]:
-        return self.model_dump(
-            exclude_none=True, exclude=None if self.took_over else {"took_over"}
-        )
+        unsaid = {name for name in ("took_over", "shared") if not getattr(self, name)}
+        return self.model_dump(exclude_none=True, exclude=unsaid)
 
 
 def _object(text: str | None) -> dict[str, Any] | None:

@@ -1,0 +1,204 @@
+"""One query declares a table's time, by the notes that are kept and by what its checkpoint remembers."""
+
+import pytest
+
+from spark_source.errors import TableTakenError
+from tests.declared_table import DiesError, Query, Table
+from tidegauge.tables.declaring import Declarer, Memory
+from tidegauge.tables.errors import TwoJobsError
+from tidegauge.tables.notes import Note
+
+
+@pytest.fixture
+def table() -> Table:
+    made = Table()
+    made.append()
+    return made
+
+
+def last(table: Table) -> Note:
+    note = table.commits[-1].note
+    assert note is not None
+    return note
+
+
+def test_another_query_of_the_job_has_to_take_over_and_its_time_begins_at_the_old_one(
+    table: Table,
+) -> None:
+    one, two = Query(table, "one"), Query(table, "two")
+    one.batch(5, bound=100)
+    with pytest.raises(TableTakenError, match=r"query 'one' of job 'j' declares its time, and"):
+        two.batch(50, 120, bound=60)
+    two.batch(bound=60, take_over=True)
+    took, batch = (commit.note for commit in table.commits[-2:])
+    assert took == Note(job="j", query="two", took_over=True)
+    assert batch == Note(until=100, job="j", query="two", batch=0, late=1)
+    # A supervisor that starts the former one again is told.
+    one.stop()
+    with pytest.raises(TableTakenError, match="query 'two' of job 'j' declares its time"):
+        one.batch(130, bound=200)
+
+
+def test_what_was_on_the_way_as_another_query_took_over_is_found_by_both_and_by_readers(
+    table: Table,
+) -> None:
+    one, two = Query(table, "one"), Query(table, "two")
+    one.batch(5, bound=100)
+    one.plan(150, bound=200)
+    two.plan(120, bound=110, take_over=True)
+    with pytest.raises(TwoJobsError, match="queries 'two' and 'one' of job 'j' declare"):
+        one.commit()
+    assert table.told
+    with pytest.raises(TwoJobsError, match="queries 'one' and 'two' of job 'j' declare"):
+        two.commit()
+    assert table.broken
+    # What stands is the greatest that was said, to which the next one is held.
+    Query(table, "three").batch(199, bound=50, take_over=True)
+    assert not table.told
+    assert (last(table).until, last(table).late) == (200, 1)
+
+
+def test_a_rule_of_one_job_is_found(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Note, "agrees_with", lambda own, other: own.job == other.job)
+    one, two = Query(table, "one"), Query(table, "two")
+    one.batch(5, bound=100)
+    two.plan(120, bound=110)
+    one.batch(150, bound=200)
+    with pytest.raises(AssertionError, match="no reader is told"):
+        two.commit()
+
+
+def test_no_look_behind_a_commit_is_found(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Declarer, "check_meanwhile", lambda *_: None)
+    one, two = Query(table, "one"), Query(table, "two")
+    one.batch(5, bound=100)
+    one.plan(120, bound=110)
+    two.batch(150, bound=200, take_over=True)
+    with pytest.raises(AssertionError, match="its query goes on"):
+        one.commit()
+
+
+def test_time_does_not_fall_though_no_note_is_kept(table: Table) -> None:
+    query = Query(table, "one")
+    query.batch(5, bound=100)
+    table.truncate()
+    query.stop()
+    query.batch(50, 120, bound=60)
+    assert (last(table).until, last(table).late) == (100, 1)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_rollback_to_before_what_the_checkpoint_remembers_waits_for_a_take_over(
+    table: Table, version: int
+) -> None:
+    query = Query(table, "one")
+    for bound in (10, 20, 30):
+        query.batch(bound - 5, bound=bound)
+    table.roll_back(version)
+    table.append()
+    query.stop()
+    with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
+        query.batch(35, bound=40)
+    query.batch(35, bound=40, take_over=True)
+    assert last(table).until == 40
+
+
+def test_a_table_whose_newest_version_is_below_the_remembered_one_was_rolled_back(
+    table: Table,
+) -> None:
+    query = Query(table, "one")
+    query.batch(5, bound=10)
+    query.batch(15, bound=20)
+    table.roll_back(1)
+    with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
+        query.batch(25, bound=30)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_checkpoint_that_is_older_than_the_table_is_refused(
+    table: Table, batches: int
+) -> None:
+    query = Query(table, "one")
+    query.batch(5, bound=10)
+    backup = query.backup()
+    for _ in range(batches):
+        query.batch(15, bound=20)
+    query.recover(backup)
+    with pytest.raises(
+        TableTakenError,
+        match=rf"has batch {batches} of this query.* plans batch 1 anew.* a new checkpoint",
+    ):
+        query.batch(15, 25, bound=30, take_over=True)
+
+
+def test_a_batch_that_is_repeated_behind_its_commit_is_none_that_is_planned_anew(
+    table: Table,
+) -> None:
+    query = Query(table, "one")
+    query.batch(5, bound=10)
+    table.dies = True
+    with pytest.raises(DiesError):
+        query.batch(15, bound=20)
+    query.batch(bound=20)
+    assert len(table.commits) == 3
+    table.dies = True
+    with pytest.raises(DiesError):
+        query.batch(25, bound=30)
+    table.truncate()
+    with pytest.raises(TableTakenError, match=r"snapshots have expired.* a new checkpoint"):
+        query.batch(bound=30)
+
+
+def test_a_query_begins_in_a_truncated_history_without_notes_by_taking_over(
+    table: Table,
+) -> None:
+    Query(table, "one").batch(5, bound=100)
+    table.truncate()
+    query = Query(table, "two")
+    with pytest.raises(TableTakenError, match="oldest commits are not kept, nor is any note"):
+        query.batch(120, bound=110)
+    table.reached = None  # nobody knows it
+    query.batch(120, bound=110, take_over=True)
+    query.stop()
+    query.batch(130, bound=120)
+    assert last(table).until == 120
+
+
+def test_a_note_by_hand_keeps_the_time_through_maintenance_for_its_query_alone(
+    table: Table,
+) -> None:
+    query = Query(table, "one")
+    query.batch(5, bound=100)
+    table.truncate()
+    table.append(note=Note(until=100, job="j", query="one"))
+    with pytest.raises(TableTakenError, match="query 'one' of job 'j' declares its time"):
+        Query(table, "two").batch(120, bound=110)
+    query.stop()
+    query.batch(50, bound=60)
+    assert (last(table).until, last(table).late) == (100, 1)
+
+
+def test_notes_by_hand_are_words_of_the_job_unless_they_say_more_than_a_batch_was_planned_with(
+    table: Table,
+) -> None:
+    query = Query(table, "one")
+    query.batch(5, bound=100)
+    query.plan(120, bound=110)
+    table.append(note=Note(until=100, job="j"))
+    query.commit()
+    query.plan(125, bound=130)
+    table.append(note=Note(until=120, job="j"))
+    with pytest.raises(TwoJobsError):
+        query.commit()
+
+
+def test_what_a_checkpoint_remembers_survives_as_text() -> None:
+    memory = Memory("id", version=3, time=2**63 - 1, begun=7)
+    assert Memory.from_text(memory.to_text()) == memory
+    # Checkpoints of former versions name the table alone.
+    former = Memory.from_text("8b1c")
+    assert former == Memory("8b1c", begun=None)
+    assert not former.is_behind(5, 5)
+    assert former.is_behind(4, 5)
