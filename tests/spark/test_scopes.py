@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -45,7 +46,7 @@ def proxy(services: list[ServerProcess]) -> Iterator[str]:
     with subprocess.Popen(command, env=os.environ | environment) as process:
         try:
             for scope in SCOPES:
-                wait_until(lambda scope=scope: _status(f"{url}/v1/streams/{scope}/none") == 404)
+                wait_until(partial(_is_reached, f"{url}/v1/streams/{scope}/none"))
             yield url
         finally:
             process.kill()
@@ -93,8 +94,8 @@ def _check_refusals(proxy: str) -> None:
         assert "ask a service by its own URL" in answer.json()["detail"]
 
 
-def _status(url: str) -> int | None:
+def _is_reached(url: str) -> bool:
     try:
-        return httpx.get(url).status_code
+        return httpx.get(url).status_code == 404
     except httpx.HTTPError:
-        return None
+        return False
