@@ -9,7 +9,7 @@ from reader_client._member import Member
 from reader_client._stream import ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import Closing
-from tidegauge.client.sync import LoopThread, SyncFace, blocking
+from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.topology import Position
 
 
@@ -102,6 +102,7 @@ def _within(
     }
 
 
+@face_of(AsyncExclusiveReader)
 class ExclusiveReader(SyncFace[AsyncExclusiveReader], Closing):
     """The synchronous face of `AsyncExclusiveReader`."""
 

@@ -12,7 +12,7 @@ from reader_client._stream import AsyncStreamClient, ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import Closing
 from tidegauge.client.outage import RETRY_FOR
-from tidegauge.client.sync import LoopThread, SyncFace, blocking
+from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.client.transport import Transport
 from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
@@ -274,6 +274,7 @@ class AsyncReaderGroup:
         await self._transport.aclose()
 
 
+@face_of(AsyncReaderGroup)
 class ReaderGroup(SyncFace[AsyncReaderGroup], Closing):
     """The synchronous face of `AsyncReaderGroup`."""
 

@@ -9,7 +9,7 @@ from reader_client._member import Member
 from reader_client._reading import Reading
 from reader_client._stream import ReaderOptions
 from tidegauge.client.blocks import AsyncOpening, Opening
-from tidegauge.client.sync import LoopThread, SyncFace, blocking
+from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.errors import ReaderFencedError
 from tidegauge.groups import SegmentRef
 from tidegauge.topology import Position
@@ -203,6 +203,7 @@ def _rows(ref: SegmentRef, events: Events) -> Iterator[Event]:
         yield Event(ref.stream, ref.segment, events.first_offset + place, *values)
 
 
+@face_of(AsyncReader)
 class Reader(SyncFace[AsyncReader], Opening):
     """The synchronous face of `AsyncReader`.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from tidegauge.client.blocks import Closing
 from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.stream_calls import StreamCalls
-from tidegauge.client.sync import LoopThread, SyncFace, blocking
+from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.client.transport import Transport
 from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
@@ -258,6 +258,7 @@ class AsyncStreamClient(StreamCalls):
         await self._transport.aclose()
 
 
+@face_of(AsyncStreamClient)
 class StreamClient(SyncFace[AsyncStreamClient], Closing):
     """The synchronous face of `AsyncStreamClient`, with a thread of its own.
 

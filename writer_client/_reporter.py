@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypedDict, Unpack
 
 from tidegauge.client.blocks import AsyncOpening, Opening
-from tidegauge.client.sync import LoopThread, SyncFace, blocking
+from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.event_time import to_event_time
 from tidegauge.topology import Position
 from writer_client._errors import WriterClosedError
@@ -226,6 +226,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
             return self._noter.notes.last_time, dict(self._noter.notes.reached)
 
 
+@face_of(AsyncTimeReporter)
 class TimeReporter(MemberFace, SyncFace[AsyncTimeReporter], Opening):
     """The synchronous face of `AsyncTimeReporter`, usable from several threads.
 

@@ -10,8 +10,9 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from tidegauge.client.blocks import Opening
-from tidegauge.client.sync import LoopThread
+from tidegauge.client.sync import LoopThread, face_of
 from tidegauge.event_time import to_event_time
+from writer_client._async_writer import AsyncWriter
 from writer_client._columns import EventTimes, Keys, Values, in_parts, to_events
 from writer_client._core import WriterCore, WriterFace
 from writer_client._errors import WriterClosedError
@@ -21,10 +22,11 @@ from writer_client._outbox import Wake
 from writer_client._transaction import LEASE, Transaction
 
 
+@face_of(AsyncWriter)
 class Writer(WriterFace, Opening):
     """Writes events to a stream of the embedded log and notes time, from any thread.
 
-    The synchronous face of `AsyncWriter`, which describes the parameters, the errors and the
+    The synchronous face of `AsyncWriter`, which describes the errors and the
     difference of `close` and `leave`. Use it as a context manager. A process that forks makes a
     writer in each child: one made before raises `ForkedClientError` there.
 

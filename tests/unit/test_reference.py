@@ -3,10 +3,14 @@
 import doctest
 import importlib
 import importlib.util
+from inspect import getdoc
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import reader_client
+import writer_client
 
 ROOT = Path(__file__).parents[2]
 PURE = ("dashboard/look/*.py", "tidegauge/**/*.py", "writer_client/strategies.py")
@@ -22,6 +26,23 @@ MODULES = [
 def test_the_examples_of_the_reference_are_right(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(module))
     assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize("client", [reader_client, writer_client])
+def test_the_help_of_a_synchronous_face_has_the_parameters_of_the_asynchronous_one(
+    client: ModuleType,
+) -> None:
+    faces = [name for name in client.__all__ if f"Async{name}" in client.__all__]
+    assert len(faces) > 1
+    for name in faces:
+        _, _, parameters = _help_of(client, f"Async{name}").partition("Parameters\n---")
+        if parameters:
+            first_lines = parameters.partition("\n\n")[0]
+            assert first_lines in _help_of(client, name), name
+
+
+def _help_of(module: ModuleType, name: str) -> str:
+    return getdoc(getattr(module, name)) or ""
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from functools import wraps
+from inspect import getdoc
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from tidegauge.errors import TidegaugeError
@@ -14,6 +16,8 @@ _C = TypeVar("_C")
 _C_co = TypeVar("_C_co", covariant=True)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_PARAMETERS = re.compile(r"Parameters\n-+\n.*?(?=\n\n\w+\n-|\Z)", re.DOTALL)
+"""The section of a docstring."""
 
 
 class ForkedClientError(TidegaugeError):
@@ -146,6 +150,19 @@ class SyncFace(Generic[_C_co]):
 
     _core: _C_co
     _thread: LoopThread
+
+
+def face_of(client: type) -> Callable[[type[_T]], type[_T]]:
+    """Show the parameters of an asynchronous client in the help of its synchronous face, too."""
+    found = _PARAMETERS.search(getdoc(client) or "")
+
+    def show(face: type[_T]) -> type[_T]:
+        if found is not None:
+            text, examples, code = (getdoc(face) or "").partition("\n\nExamples\n")
+            face.__doc__ = f"{text}\n\n{found[0]}{examples}{code}"
+        return face
+
+    return show
 
 
 def blocking(
