@@ -56,10 +56,15 @@ ROWS: dict[str, list[Panel]] = {
             "Wall clock minus watermark. It rises, too, while nobody has anything to say.",
         ),
         _panel(
-            "Held",
+            "Held or silent",
             "s",
-            {"{{stream}}": f"max by (stream) (tidegauge_stream_held_seconds{_CHOSEN}) > 0"},
-            "How long somebody has waited for a writer that stands: `tidegauge why` names it.",
+            {
+                "{{stream}}": f"max by (stream) (tidegauge_stream_held_seconds{_CHOSEN}) > 0",
+                "{{stream}} silent": "max by (stream) "
+                f"(tidegauge_stream_silent_seconds{_CHOSEN}) > 0",
+            },
+            "How long a writer has waited for another one: `tidegauge why` names it. How long no "
+            "writer has reported, so that no writer expires.",
         ),
         _panel("Writers", "short", {"{{state}}": "sum by (state) (tidegauge_writers)"}),
         _panel(
@@ -100,7 +105,7 @@ ROWS: dict[str, list[Panel]] = {
                 "{{group}}": "sum by (group) "
                 f"(increase(tidegauge_group_late_rows_total{_PERIOD})) > 0",
             },
-            "Rows whose writers broke a promise, came late to the stream or were given up on.",
+            "Rows whose writers broke a promise, came late to the stream or had expired.",
         ),
         _panel(
             "Backlog and state",

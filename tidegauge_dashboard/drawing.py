@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from tidegauge.explain.first_steps import WATERMARK, addressed, first_commands
 from tidegauge.explain.states import (
-    HOLDING,
     LABELS,
     MEANINGS,
     TONES,
@@ -83,8 +82,7 @@ class Drawing:
             name: standing_of(
                 seen.brief,
                 self._paces[name],
-                now_ms=now_ms,
-                free_ms=seen.holders.free_ms,
+                now_ms=seen.listed_ms,
                 held_after_ms=self._held_after_ms,
             )
             for name, seen in self._judged.items()
@@ -190,15 +188,13 @@ class Drawing:
         standing = standing_of(
             brief,
             pace,
-            now_ms=now_ms,
-            free_ms=watch.holders.free_ms,
+            now_ms=watch.seen_ms,
             held_after_ms=self._held_after_ms,
         )
         times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
         open_ones = watch.transactions.transactions if watch.transactions else []
-        holds = clock.explanation.reason in HOLDING
         holders = clock.explanation.holders
-        holder = holders[0].writer if standing.is_held and holds and holders else None
+        holder = holders[0].writer if standing.is_held and holders else None
         grid = chart.grid_of(now_ms, view.span if view.span in chart.SPANS_S else 300)
         states = clock.explanation.states
         live = sum(states.get(one, 0) for one in overview.LIVE)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import HOLDING
+from tidegauge.explain.states import is_holding
 from tidegauge.wire.groups import GroupList, ListedGroup
 from tidegauge.wire.streams import BriefStreamList, StreamBrief
 from tidegauge_dashboard.asking import Asking, Outage, Question
@@ -43,7 +43,7 @@ class Seen:
         self.revisions.add(at_ms, brief.revision)
         one = brief.explanation
         if one is not None:
-            holder = one.holder if one.reason in HOLDING else None
+            holder = one.holder if is_holding(one.reason, one) else None
             stood_since_ms = 0 if brief.marked_ms is None else brief.marked_ms
             self.holders.add(now_ms, holder, stood_since_ms=stood_since_ms)
 

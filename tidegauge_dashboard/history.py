@@ -141,14 +141,11 @@ class Holders:
         Places in `names`; `NOBODY` for nobody.
     names
         Of all that held it in that time, and some before.
-    free_ms
-        When nobody was last seen to hold it; None if that was never seen.
     """
 
     def __init__(self) -> None:
         self.samples = Samples(HOUR_MS // 3)
         self.names: list[str] = []
-        self.free_ms: int | None = None
 
     def add(self, at_ms: int, holder: str | None, *, stood_since_ms: int | None = None) -> None:
         """Record who holds it at a moment, and since when the watermark has stood.
@@ -159,8 +156,6 @@ class Holders:
             self._forget()
             self.names.append(holder)
         place = NOBODY if holder is None else self.names.index(holder)
-        if place == NOBODY:
-            self.free_ms = at_ms
         last_ms = self.samples.last_ms
         stood = stood_since_ms is not None and last_ms is not None and stood_since_ms <= last_ms
         self.samples.add(at_ms, place, stayed=stood and place == self.samples.newest)

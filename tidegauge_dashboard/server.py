@@ -63,7 +63,7 @@ class PortTakenError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardSettings:
-    """What `tidegauge ui` is told.
+    """The settings of `tidegauge ui`.
 
     Attributes
     ----------

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegauge.errors import LogIsExternalError, UnknownStreamError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import HOLDING
+from tidegauge.explain.states import is_holding
 from tidegauge.wire.groups import GroupDetails, GroupWindows
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
 from tidegauge.wire.transactions import TransactionList
@@ -131,7 +131,7 @@ class StreamWatch(Watch):
         self._meet(clock.stream_id)
         self.clock, self.seen_ms = clock, self.asking.now_ms()
         explanation = clock.explanation
-        holds = explanation.reason in HOLDING
+        holds = is_holding(explanation.reason, explanation)
         first = explanation.holders[0] if explanation.holders else None
         stood_ms = explanation.stood_ms
         self.holders.add(

@@ -42,6 +42,8 @@ class StreamFigures(NamedTuple):
     """None for logical time, before the first mark, and after the last."""
     held_s: float
     """How long somebody has waited for a writer that does not go on."""
+    silent_s: float
+    """How long no writer has reported, once that stops the clocks."""
     writers: Counter[WriterState]
     kept_reports: int
     expirations: int
@@ -134,8 +136,13 @@ def stream_families(present: Present) -> Iterator[Metric]:
         ),
         (
             "stream_held_seconds",
-            "How long somebody has waited since the newest mark; 0 while nobody waits.",
+            "How long somebody has waited since the newest mark, without silence; 0 while nobody waits.",
             lambda one: one.held_s,
+        ),
+        (
+            "stream_silent_seconds",
+            "How long no writer has reported, once that stops the clocks of all; 0 before that.",
+            lambda one: one.silent_s,
         ),
         ("stream_kept_reports", "Reports above the watermark.", lambda one: one.kept_reports),
         (
@@ -190,7 +197,8 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
     return StreamFigures(
         stream=str(state.identity.name),
         lag_s=(now.wall_ms - watermark) / 1_000 if timed and watermark is not None else None,
-        held_s=seen.held_ms / 1_000,
+        held_s=(seen.held_ms or 0) / 1_000,
+        silent_s=(seen.silent_ms or 0) / 1_000,
         writers=seen.count_states(),
         kept_reports=state.aggregator.kept_reports,
         expirations=state.expirations,

@@ -108,6 +108,8 @@ def explain_briefly(state: StreamState) -> BriefExplanation:
     return BriefExplanation(
         reason=reason_of(situation),
         stood_ms=situation.stood_ms,
+        held_ms=situation.held_ms,
+        silent_ms=situation.silent_ms,
         states=dict(situation.states),
         holder=holders[0].writer if holders else None,
         holder_count=situation.holder_count,

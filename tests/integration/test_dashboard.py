@@ -55,8 +55,9 @@ def test_a_held_stream_shows_who_holds_it_and_what_to_type_and_lets_go(
     now_ms = _now_ms()
     with Api(service.url, "held/rides") as api:
         api.create(aggregation_timeout_ms=None, hold_limit_ms=None)
-        api.note("slow", now_ms - 60_000, 1)
-        api.note("quick", now_ms - 5_000, 2)
+        # The command is there at once beside a hint, that no position was named; else after 10 s.
+        api.note("slow", now_ms - 60_000, 0)
+        api.note("quick", now_ms - 5_000, 0)
         with clean_page(browser, dashboard.url) as page:
             row = page.get_by_role("row").filter(has_text="held/rides")
             expect(row).to_contain_text("held")

@@ -226,22 +226,28 @@ def test_lag_is_wall_clock_minus_watermark_where_times_are_wall_clock(
 
 
 def test_only_a_stream_in_which_somebody_waits_is_held(client: httpx.Client) -> None:
-    """Nobody has to be woken for one that is quiet, that all have left, or that is sealed."""
+    """Nobody has to be woken for one that is quiet or silent, that all have left, or that is sealed."""
 
-    for stream in ("held", "quiet", "left", "sealed"):
-        _create(client, stream, aggregation_timeout_ms=None)
+    for stream in ("held", "silent", "quiet", "left", "sealed"):
+        _create(client, stream, aggregation_timeout_ms=100 if stream == "silent" else None)
         for writer in ("slow", "quick"):
             _note(client, stream, writer, NOW)
-    _note(client, "held", "quick", NOW + 5_000)
+    for stream in ("held", "silent"):
+        _note(client, stream, "quick", NOW + 5_000)
     for writer in ("slow", "quick"):
         left = f"/v1/streams/tests/left/writers/{writer}/leave"
         client.post(left, json={}).raise_for_status()
     seal = client.post("/v1/streams/tests/sealed/seal", json={"position": {"0": 0}})
     seal.raise_for_status()
     wait_until(lambda: _held(client)[_of("held")] > 0)
+    wait_until(lambda: _held(client, "silent")[_of("silent")] > 0)
+    assert {stream for stream, silent_s in _held(client, "silent").items() if silent_s} == {
+        _of("silent")
+    }
     held = _held(client)
     assert held == {
         _of("held"): held[_of("held")],
+        _of("silent"): 0,
         _of("quiet"): 0,
         _of("left"): 0,
         _of("sealed"): 0,
@@ -250,8 +256,8 @@ def test_only_a_stream_in_which_somebody_waits_is_held(client: httpx.Client) -> 
     assert _held(client)[_of("held")] == 0
 
 
-def _held(client: httpx.Client) -> dict[tuple[tuple[str, str], ...], float]:
-    return _scrape(client)["tidegauge_stream_held_seconds"]
+def _held(client: httpx.Client, what: str = "held") -> dict[tuple[tuple[str, str], ...], float]:
+    return _scrape(client)[f"tidegauge_stream_{what}_seconds"]
 
 
 def test_a_controller_that_is_alone_holds_every_lease(client: httpx.Client) -> None:

@@ -49,6 +49,8 @@ def test_a_list_of_streams_says_in_short_who_holds_them(held: Api) -> None:
     assert found.pop("explanation") == {
         "reason": "holding",
         "stood_ms": pytest.approx(explained["stood_ms"], abs=JUST_NOW_MS),
+        "held_ms": pytest.approx(explained["held_ms"], abs=JUST_NOW_MS),
+        "silent_ms": None,
         "states": explained["states"],
         "holder": "slow",
         "holder_count": 1,
@@ -187,15 +189,29 @@ def test_the_client_finds_writers_and_when_marks_were_made(
         assert client.describe().marked_ms == mark.marked_ms
 
 
-def test_what_to_do_and_how_to_type_it_stand_apart_from_the_facts(held: Api) -> None:
-    explained = held.get("watermark")["explanation"]
-    assert explained["sentence"].endswith(").")
-    assert "is dropped in" in explained["sentence"]
-    assert explained["cure"] == (
-        "have it note a later time or leave, or expire it (its events below the watermark are "
-        "then late)"
+def test_what_to_do_and_how_to_type_it_stand_apart_from_the_facts(
+    shared_server: ServerProcess,
+) -> None:
+    with Api(shared_server.url, f"overviews-{next(_NUMBERS)}/begins") as api:
+        api.create()
+        api.post("writers/slow/register")
+        api.note("fast", NOW, 1)
+        explained = api.get("watermark")["explanation"]
+    assert (
+        "holds back the first mark while 'fast' waits; it is dropped" in explained["sentence"]
     )
-    assert explained["command"] == f"tidegauge expire {held.name} slow"
+    assert explained["cure"] == (
+        "have it note a time or leave, or expire it (its events below the watermark are then "
+        "late)"
+    )
+    assert explained["command"] == f"tidegauge expire {api.name} slow"
+
+
+def test_while_a_stream_moves_there_is_nothing_to_do(held: Api) -> None:
+    explained = held.get("watermark")["explanation"]
+    assert explained["sentence"].startswith("Nothing to do: the watermark ")
+    assert ": last is writer 'slow' (9s of event time behind" in explained["sentence"]
+    assert (explained["cure"], explained["command"]) == (None, None)
 
 
 def test_a_group_tells_its_windows_with_what_keeps_them_back(

@@ -117,6 +117,22 @@ def test_a_service_that_says_nothing_is_not_waited_for_for_ever(
     )
 
 
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("127.0.0.1", "connection refused"),
+        ("nobody.invalid", "[Errno -2] Name or service not known"),
+    ],
+)
+def test_who_listens_nowhere_is_named_with_the_reason_of_the_system(
+    host: str, reason: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://{host}:{closed.getsockname()[1]}"
+    refused = _refused(url, "/v1/streams", retry=False)
+    assert str(refused) == f"no answer from {url}: {reason}; is the service running there?"
+
+
 def test_an_outage_is_told_once_when_it_begins_and_once_when_it_ends(stranger: str) -> None:
     told: list[str] = []
 

@@ -214,6 +214,12 @@ def test_a_head_says_each_age_once() -> None:
     said = _said(_head(Standing("moving", "green"), holders=level)["sentence"])
     assert said == "slow is last, less than 1s of event time behind the first."
     assert _said(_head(Standing("odd", "amber", NOW))["sentence"]) == "It has stood for 38s."
+    silent = _head(Standing("silent", "grey", NOW - 660_000), silent_ms=660_000)
+    assert _said(silent["headline"]) == "Silent for 11m"
+    assert _said(silent["sentence"]) == (
+        "No writer has reported since then, so no writer expires. slow is last, 1m 6s of event "
+        "time behind the first."
+    )
 
 
 def test_a_head_without_a_countdown_says_whether_who_holds_is_ever_dropped() -> None:

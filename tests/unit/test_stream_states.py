@@ -16,7 +16,6 @@ from tidegauge.explain.states import (
 )
 from tidegauge.wire.streams import BriefStreamList
 from tidegauge_cli.tables import judge, table_of_streams
-from tidegauge_dashboard.history import Holders
 
 
 @pytest.mark.parametrize(
@@ -31,6 +30,9 @@ from tidegauge_dashboard.history import Holders
         ({"explained": {"reason": "nobody_live"}}, "nobody", "amber"),
         ({"explained": {"reason": "caught_up"}}, "moving", "green"),
         ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet", "grey"),
+        ({"explained": {"silent_ms": 660_000}, "marked_ms": NOW - 661_000}, "silent", "grey"),
+        ({"explained": {"silent_ms": 660_000, "hint": "seconds?"}}, "odd", "amber"),
+        ({"explained": {"silent_ms": 9, "waiting_count": 0}, "marked_ms": 0}, "held", "red"),
         ({"explained": {"reason": "no_writers"}}, "unused", "grey"),
         ({"final": True, "watermark": END_OF_TIME}, "ended", "grey"),
         ({"watermark": NOW - 301_000}, "late", "amber"),
@@ -54,20 +56,13 @@ def test_a_stream_of_rare_marks_is_held_later() -> None:
 
 
 def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
-    brief, holders = brief_of(marked_ms=NOW - 68_000), Holders()
-    for at, who in ((NOW - 60_000, None), (NOW - 12_000, None), (NOW - 9_000, "a")):
-        holders.add(at, who)
+    def found(marked_ms: int, held_ms: int) -> Standing:
+        brief = brief_of(marked_ms=marked_ms, explained={"held_ms": held_ms})
+        return standing_of(brief, Pace(), now_ms=NOW)
 
-    def found() -> Standing:
-        return standing_of(brief, Pace(), now_ms=NOW, free_ms=holders.free_ms)
-
-    assert found() == Standing("held", "amber", NOW - 12_000)
-    newer = brief.model_copy(update={"marked_ms": NOW - 11_000})
-    held = standing_of(newer, Pace(), now_ms=NOW, free_ms=holders.free_ms)
-    assert held.since_ms == newer.marked_ms
-    holders.add(NOW - 2_000, None)
-    holders.add(NOW - 1_000, "b")
-    assert found().state == "moving"
+    assert found(NOW - 68_000, 12_000) == Standing("held", "amber", NOW - 12_000)
+    assert found(NOW - 11_000, 12_000) == Standing("held", "amber", NOW - 11_000)
+    assert found(NOW - 68_000, 2_000).state == "moving"
 
 
 def test_a_late_stream_that_gains_is_catching_up() -> None:
@@ -82,8 +77,10 @@ def test_trouble_comes_first_and_what_stands_longest() -> None:
         "b": Standing("held", "amber", NOW - 20),
         "a": Standing("quiet", "grey", NOW - 900),
         "d": Standing("held", "red", NOW - 99),
+        "e": Standing("silent", "grey", NOW - 9_000),
+        "f": Standing("late", "amber"),
     }
-    assert trouble_first(standings) == ["d", "b", "c", "a"]
+    assert trouble_first(standings) == ["d", "b", "f", "e", "c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +92,8 @@ def test_trouble_comes_first_and_what_stands_longest() -> None:
             "held by slow and 2 more for 53s",
         ),
         ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet for 11s"),
+        ({"explained": {"silent_ms": 660_000}}, "silent for 11m"),
+        ({"explained": {"reason": "caught_up", "hint": "seconds?"}}, "odd times"),
         ({"explained": {"reason": "no_writers"}}, "unused"),
         ({"final": True, "watermark": END_OF_TIME}, "ended"),
         ({}, "moving"),

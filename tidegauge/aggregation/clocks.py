@@ -36,6 +36,9 @@ from tidegauge.aggregation.passing_time import PassingTime
 from tidegauge.aggregation.writers import Writer
 from tidegauge.states import Clock
 
+_STOPS_WITHIN_MS = 60_000
+"""Where nobody is ever dropped, silence begins as with the default timeout."""
+
 
 class View(msgspec.Struct, frozen=True):
     """The stream at a look."""
@@ -130,8 +133,8 @@ class HoldClocks:
         The listening time at which the next writer is dropped if nothing else happens; None if
         none is.
     began_ms
-        Listening time at which somebody began to wait, or of the first look since a restart; None
-        while nobody waits.
+        Listening time at which somebody began to wait, or at which a silence ended; 0 if that was
+        before a restart, None while nobody waits.
     """
 
     def __init__(self) -> None:
@@ -164,6 +167,7 @@ class HoldClocks:
         self._limit.time = PassingTime(*state.limit)
         self._silence.waiting, self._limit.waiting = state.waiting or (None, None)
         self._front_stand = state.front_stand
+        self.began_ms = None if state.waiting is None else 0
 
     def stored(self, writer: Writer) -> StoredClocks:
         """Return what is stored of a writer's clocks, and of what decides how they go on."""
@@ -264,11 +268,12 @@ class HoldClocks:
             one.life.live and one.noted.is_news(view.watermark, view.revision)
             for one in self.heard
         )
+        ends_silence = bool(self.heard) and self.silent_ms(view) is not None
         self._silence.pass_time(view, view.timeout_ms, goes_on=bool(self.heard))
         self._limit.pass_time(view, view.limit_ms, goes_on=progresses)
         if view.greatest is None:
             self.began_ms = None
-        elif self.began_ms is None:
+        elif self.began_ms is None or (ends_silence and all(one.life.live for one in ahead)):
             self.began_ms = view.now_ms
         before, self._front_stand = self._front_stand, view.greatest
         # Only a writer that changed can have risen to the greatest; but that may have fallen to others.
@@ -301,6 +306,14 @@ class HoldClocks:
                 self.deadline = self.first_end(remaining, view)
                 break
         return groups
+
+    def silent_ms(self, view: View) -> int | None:
+        """Return for how long no writer has reported, once nobody is dropped before one does."""
+        time = self._silence.time
+        if self.deadline is not None or time.moved_ms is None:
+            return None
+        setting_ms = view.timeout_ms or view.limit_ms or _STOPS_WITHIN_MS
+        return time.stopped_ms(view.now_ms, setting_ms)
 
     def firsts(self, most: int) -> Iterator[Writer]:
         """List writers whose clocks show the most, some of each kind."""

@@ -57,7 +57,21 @@ class Readings:
                 return clock.count_before(writer, most) - 1
         return 0
 
+    def remaining_ms(self, writer: Writer) -> int | None:
+        """Return what remains of a writer's clock that is nearer its end, while its time passes."""
+        nearer = self.nearer(writer)
+        for kind, clock, setting_ms in self.clocks.kinds(self.view):
+            shown_ms = clock.shown(writer, self.view.now_ms, setting_ms)
+            if kind == nearer and shown_ms is not None and setting_ms is not None:
+                stopped = clock.time.stopped_ms(self.view.now_ms, setting_ms) is not None
+                return None if stopped else max(0, setting_ms - shown_ms)
+        return None
+
+    def silent_ms(self) -> int | None:
+        """Return for how long no writer has reported, once nobody is dropped before one does."""
+        return self.clocks.silent_ms(self.view)
+
     def waited_ms(self) -> int:
-        """Return for how long somebody has waited, as far as this process has seen it."""
+        """Return for how long somebody has waited, or since the last silence."""
         began_ms = self.clocks.began_ms
         return 0 if began_ms is None else self.view.now_ms - began_ms

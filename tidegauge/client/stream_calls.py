@@ -292,7 +292,8 @@ class StreamCalls:
 
     async def explain(self) -> Watermark:
         """Ask where the watermark stands, and why."""
-        return await self._get("/watermark", Watermark)
+        found = await self._get("/watermark", Watermark)
+        return found.addressed(self._transport.url)
 
     async def marks_at_time(self, time: int) -> MarksAtTime:
         """Find where to start and where to stop for a time, ms."""

@@ -350,6 +350,22 @@ def _reason(error: BaseException | None) -> str:
         return "the request was sent, but nothing came back in time"
     if isinstance(error, ServiceUnreachableError):
         return error.reason
+    if isinstance(error, httpx.ConnectError):
+        return _why_not_connected(error)
+    return str(error) or type(error).__name__
+
+
+def _why_not_connected(error: httpx.ConnectError) -> str:
+    """Return what the system says, where the network library only says that it failed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ExceptionGroup):  # one for each address of the name
+            cause = cause.exceptions[0]
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
+            return os.strerror(cause.errno).lower()
+        cause = cause.__cause__ or cause.__context__
     return str(error) or type(error).__name__
 
 

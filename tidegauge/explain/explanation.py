@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidegauge.explain.hints import hint_of
 from tidegauge.explain.sentences import cure_of, in_full, sentence_of
 from tidegauge.explain.situation import Situation, WriterStatus
+from tidegauge.explain.states import HELD_AFTER_MS, State, is_silent, state_of
 from tidegauge.states import Reason, WriterState
 
 
@@ -19,6 +20,8 @@ class Explanation:
     command: str | None
     hint: str | None
     stood_ms: int | None
+    held_ms: int | None
+    silent_ms: int | None
     states: Mapping[WriterState, int]
     holders: list[WriterStatus]
     holder_count: int
@@ -36,15 +39,18 @@ class Explanation:
 
 def explain(situation: Situation) -> Explanation:
     """Choose the reason and say it."""
-    reason = reason_of(situation)
-    cure = cure_of(situation, reason)
+    reason, hint = reason_of(situation), hint_of(situation)
+    state = _state_of(situation, reason, hint)
+    cure = cure_of(situation, reason, state)
     return Explanation(
         reason=reason,
-        sentence=sentence_of(situation, reason),
+        sentence=sentence_of(situation, reason, state),
         cure=None if cure is None else cure.words,
         command=None if cure is None else cure.command,
-        hint=hint_of(situation),
+        hint=hint,
         stood_ms=situation.stood_ms,
+        held_ms=situation.held_ms,
+        silent_ms=situation.silent_ms,
         states=situation.states,
         holders=situation.holders,
         holder_count=situation.holder_count,
@@ -54,6 +60,15 @@ def explain(situation: Situation) -> Explanation:
         returning_count=situation.returning_count,
         next_expiry_ms=situation.next_expiry_ms,
     )
+
+
+def _state_of(situation: Situation, reason: Reason, hint: str | None) -> State:
+    """Return the state as one look shows it; before the first mark nothing moves."""
+    held_ms = situation.held_ms
+    stands_ms = situation.stood_ms if held_ms is None else held_ms
+    stands_long = situation.newest is None or (stands_ms or 0) > HELD_AFTER_MS
+    silent = is_silent(situation)
+    return state_of(reason, hint, is_silent=silent, stands_long=stands_long)
 
 
 def reason_of(situation: Situation) -> Reason:

@@ -112,14 +112,27 @@ class Inspection:
         )
 
     @property
-    def held_ms(self) -> int:
-        """Return how long somebody has waited since the newest mark; 0 if nobody waits.
+    def silent_ms(self) -> int | None:
+        """Return how long no writer has reported, once that stops the clocks; None before that.
 
-        It also counts while the clocks are stopped: a dead writer that nobody drops needs
-        attention.
+        None, too, if no writer is live, or one that is ahead has left: a dead writer that it waits
+        for needs attention, since nobody drops it.
         """
-        if not (self.progress.ahead and self.progress.holders):
-            return 0
+        live, progress = self.roster.standings["live"], self.progress
+        has_left = len(progress.ahead) > live - len(progress.holders)
+        if not live or has_left or (self.newest is not None and self.newest.final):
+            return None
+        return self.readings.silent_ms()
+
+    @property
+    def held_ms(self) -> int | None:
+        """Return how long somebody has waited since the newest mark, or since all were silent.
+
+        None if nobody waits, or while all are silent.
+        """
+        is_silent = self.silent_ms is not None
+        if is_silent or not (self.progress.ahead and self.progress.holders):
+            return None
         waited_ms, stood_ms = self.readings.waited_ms(), self._stood_ms
         return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
@@ -149,6 +162,8 @@ class Inspection:
             stream=self.stream,
             newest=self.newest,
             stood_ms=self._stood_ms,
+            held_ms=self.held_ms,
+            silent_ms=self.silent_ms,
             settings=self.settings,
             states=self.count_states(),
             reporters=self.roster.reporters,
@@ -242,6 +257,7 @@ class Inspection:
             standing_for_ms=shown["standing_still"],
             clock=self.readings.nearer(writer),
             expires_in_ms=self._expires_in(writer),
+            remaining_ms=self.readings.remaining_ms(writer) if writer.stand.holds else None,
         )
 
     def _stands_by(self, writer: Writer) -> StandBy | None:

@@ -6,17 +6,18 @@ from typing import NamedTuple
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.event_time import describe_event_time, describe_span, is_date
 from tidegauge.explain.situation import MOST_COUNTED, Situation, WriterStatus
-from tidegauge.states import Clock
+from tidegauge.explain.states import State
+from tidegauge.states import Clock, Reason
 
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000
 _CLOCKS: dict[Clock, str] = {
-    "silence": "silence clock",
-    "standing_still": "standstill clock",
+    "silence": "been silent",
+    "standing_still": "made no progress",
 }
-_GO_ON: dict[Clock, tuple[str, str]] = {
-    "silence": ("reported", "reporting"),
-    "standing_still": ("progressed", "progressing"),
+_GO_ON: dict[Clock, tuple[str, str, str]] = {
+    "silence": ("reported", "reports", "reporting"),
+    "standing_still": ("progressed", "progresses", "progressing"),
 }
 
 
@@ -25,6 +26,13 @@ class Cure(NamedTuple):
 
     words: str
     command: str | None = None
+
+
+_CURES: dict[State, Cure] = {
+    "unused": Cure("register a writer, or note a time"),
+    "nobody": Cure("start a writer"),
+    "silent": Cure("if there should be events, look at the producers"),
+}
 
 
 def in_full(sentence: str, cure: str | None, command: str | None) -> str:
@@ -38,34 +46,32 @@ def in_full(sentence: str, cure: str | None, command: str | None) -> str:
     if cure is None:
         return sentence
     said = f"{sentence.removesuffix('.')}; {cure}"
-    return f"{said}." if command is None else f"{said}: {command}."
+    return f"{said}." if command is None else f"{said}: {command}"
 
 
-def sentence_of(situation: Situation, reason: str) -> str:
+def sentence_of(situation: Situation, reason: Reason, state: State) -> str:
     """Return one sentence that says where the watermark stands, and why."""
     if reason == "sealed":
         return "The stream is sealed: its watermark is the end of time, and nothing follows."
-    facts = f"{_standing(situation)}: {_facts(situation, reason)}"
+    facts = f"{_standing(situation)}: {_facts(situation, reason, state)}"
     if situation.returning:
         facts = f"{facts}; {_returning(situation)}"
+    if state == "moving":
+        return f"Nothing to do: {facts[0].lower()}{facts[1:]}."
     return f"{facts}."
 
 
-def cure_of(situation: Situation, reason: str) -> Cure | None:
+def cure_of(situation: Situation, reason: Reason, state: State) -> Cure | None:
     """Return what to do; None if there is nothing."""
-    if reason == "no_writers":
-        return Cure("register a writer, or note a time")
     if reason == "min_writers":
         fewer = f"--min-writers {max(situation.reporters, 1)}"
         return Cure(
             "start the other writers, or require fewer",
             f"tidegauge configure {situation.stream} {fewer}",
         )
-    if reason == "nobody_live":
-        return Cure("start a writer")
-    if reason in {"joining", "holding"}:
+    if reason in {"joining", "holding"} and state not in {"silent", "moving"}:
         return _cure_of_holding(situation, situation.holders[0])
-    return None
+    return _CURES.get(state)
 
 
 def _standing(situation: Situation) -> str:
@@ -78,7 +84,15 @@ def _standing(situation: Situation) -> str:
     return f"The watermark has stood at {at} for {describe_span(stood_ms)}"
 
 
-def _facts(situation: Situation, reason: str) -> str:
+def _facts(  # noqa: PLR0911 (one for each reason)
+    situation: Situation, reason: Reason, state: State
+) -> str:
+    if state == "silent":
+        since = describe_span(situation.silent_ms or 0)
+        silent = f"no writer has reported for {since}, so no writer expires"
+        return f"{silent}; {_last(situation)}"
+    if state == "moving" and reason in {"holding", "joining"}:
+        return _last(situation)
     if reason == "no_writers":
         return "the stream has no writer"
     if reason == "min_writers":
@@ -132,17 +146,29 @@ def _caught_up(situation: Situation) -> str:
 
 
 def _held(situation: Situation) -> str:
-    waiting, count = situation.waiting_count, _held_by(situation)
+    waiting = situation.waiting_count
+    holds = "holds" if _held_by(situation) == 1 else "hold"
+    what = "it" if situation.newest is not None else "back the first mark"
+    others = [repr(name) for name in situation.waiting]
+    waits = f"{_listed(others, waiting)} wait{'s' if waiting == 1 else ''}"
+    return (
+        f"{_holders(situation)} {holds} {what} while {waits if waiting else 'no writer waits'}"
+    )
+
+
+def _last(situation: Situation) -> str:
+    return f"last {'is' if _held_by(situation) == 1 else 'are'} {_holders(situation)}"
+
+
+def _holders(situation: Situation) -> str:
+    """Name who holds the watermark, or is last while it moves: the first of them in detail."""
+    count = _held_by(situation)
     some = [f"{one.writer!r} ({_how(one, situation)})" for one in situation.holders[:1]]
     for one in situation.holders[1:count]:
         said_nothing = one.state == "joining"
         how = "; ".join(filter(None, [_how(one, situation), _shows(one, situation)]))
         some.append(f"{one.writer!r} ({how})" if said_nothing else repr(one.writer))
-    what = "it" if situation.newest is not None else "back the first mark"
-    who = f"writer {some[0]} holds" if count == 1 else f"writers {_listed(some, count)} hold"
-    others = [repr(name) for name in situation.waiting]
-    waits = f"{_listed(others, waiting)} wait{'s' if waiting == 1 else ''}"
-    return f"{who} {what} while {waits if waiting else 'no writer waits'}"
+    return f"writer {some[0]}" if count == 1 else f"writers {_listed(some, count)}"
 
 
 def _held_by(situation: Situation) -> int:
@@ -191,16 +217,16 @@ def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
     left_ms = max(0, most_ms - shown_ms)
     if first.expires_in_ms == left_ms:
         return f"{who} dropped {_due(situation, left_ms)} ({shows})"
-    gone_on, going_on = _GO_ON[kind]
+    gone_on, goes_on, going_on = _GO_ON[kind]
     stopped_ms = situation.stopped_ms[kind]
     if situation.all_others_left and (stopped_ms is not None or situation.holder_count == 1):
         return (
-            "all others have left: the clocks stand still until another writer reports "
-            f"({shows}), and it holds until you seal the stream or expire it"
+            "all others have left: while no other writer reports, no writer expires, and it "
+            "holds until you seal the stream or expire it"
         )
     if stopped_ms is not None:
         since = f"no writer has {gone_on} for {describe_span(stopped_ms)}"
-        return f"{since}: the clocks stand still ({shows})"
+        return f"{since}: while no other writer {goes_on}, no writer expires"
     return f"{who} dropped in {describe_span(left_ms)} if others keep {going_on} ({shows})"
 
 
@@ -209,9 +235,8 @@ def _shows(one: WriterStatus, situation: Situation) -> str:
     if one.clock is None:
         return ""
     shown_ms, most_ms = _clock_of(one, situation.settings)
-    return (
-        f"its {_CLOCKS[one.clock]} shows {describe_span(shown_ms)} of {describe_span(most_ms)}"
-    )
+    shown, most = describe_span(shown_ms), describe_span(most_ms)
+    return f"it has {_CLOCKS[one.clock]} for {shown} of the {most} allowed"
 
 
 def _others_that_run_out(situation: Situation) -> str:
@@ -279,9 +304,8 @@ def _cure_of_holding(situation: Situation, first: WriterStatus) -> Cure:
     what = "have it note a time" if first.time is None else "have it note a later time"
     if not situation.waiting_count:
         return Cure(what)
-    seal = f"end the stream (tidegauge seal {situation.stream}), or "
     return Cure(
-        f"{what} or leave, {seal if situation.all_others_left else 'or '}"
+        f"{what} or leave, {'seal the stream, or ' if situation.all_others_left else 'or '}"
         "expire it (its events below the watermark are then late)",
         f"tidegauge expire {situation.stream} {first.writer}",
     )

@@ -32,7 +32,7 @@ class WriterStatus:
     silent_ms
         Wall clock since it last spoke.
     stand
-        Where it stands: its latest time, or what its registration was told, ms.
+        Where it stands: its latest time, or what its registration returned, ms.
     stand_by
         Which of the two: noted, perhaps before a restart, or told; None if it stands nowhere.
     grace
@@ -47,6 +47,8 @@ class WriterStatus:
         Which of them is nearer its end.
     expires_in_ms
         Listening time until it is dropped if nothing else happens; None if it is not.
+    remaining_ms
+        What remains of that clock if it holds and others go on; None while time stands.
     """
 
     writer: str
@@ -65,6 +67,7 @@ class WriterStatus:
     standing_for_ms: int | None
     clock: Clock | None
     expires_in_ms: int | None
+    remaining_ms: int | None
 
 
 class OddEvent(NamedTuple):
@@ -89,6 +92,10 @@ class Situation:
         Mark.
     stood_ms
         Wall clock since then.
+    held_ms
+        How long somebody has waited, but for silence; None if nobody waits.
+    silent_ms
+        How long no writer has reported, once that stops the clocks; None before that.
     settings
         How reports become marks.
     states
@@ -127,6 +134,8 @@ class Situation:
     stream: str
     newest: Mark | None
     stood_ms: int | None
+    held_ms: int | None
+    silent_ms: int | None
     settings: StreamSettings
     states: Mapping[WriterState, int]
     reporters: int

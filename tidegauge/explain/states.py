@@ -18,6 +18,7 @@ State: TypeAlias = Literal[
     "nobody",
     "unknown",
     "late",
+    "silent",
     "catching",
     "moving",
     "quiet",
@@ -33,6 +34,7 @@ LABELS: dict[State, str] = {
     "nobody": "no live writer",
     "unknown": "not explained",
     "late": "late",
+    "silent": "silent",
     "catching": "catching up",
     "moving": "moving",
     "quiet": "quiet",
@@ -47,7 +49,8 @@ MEANINGS: dict[State, str] = {
     "nobody": "All writers left or expired.",
     "unknown": "The controller that leads the stream does not answer.",
     "late": "The watermark moves, more than 5 minutes behind the clock.",
-    "catching": "The same, and it gains more than 1.2 s a second.",
+    "silent": "No writer has reported for so long that the clocks stopped, so no writer expires.",
+    "catching": "Late, and it gains more than 1.2 s a second.",
     "moving": "The watermark moves.",
     "quiet": "No writer notes times, and all of them are caught up.",
     "unused": "No writer has ever registered or noted a time.",
@@ -61,6 +64,7 @@ TONES: dict[State, Tone] = {
     "nobody": "amber",
     "unknown": "amber",
     "late": "amber",
+    "silent": "grey",
     "catching": "blue",
     "moving": "green",
     "quiet": "grey",
@@ -75,7 +79,7 @@ _TO_BLAME: Mapping[State, frozenset[WriterState]] = {
 }
 _RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
 
-HOLDING = frozenset({"holding", "joining"})
+_HOLDING = frozenset({"holding", "joining"})
 """The reasons for which somebody keeps the watermark where it is."""
 HELD_AFTER_MS = 10_000
 _RED_AFTER_MS = 60_000
@@ -84,7 +88,23 @@ _CATCHING_UP = 1.2
 _DISTANCES = 4
 
 
-class Explained(Protocol):
+class Waiting(Protocol):
+    """Who waits for whom, and whether all of them are silent."""
+
+    @property
+    def silent_ms(self) -> int | None:
+        """How long no writer has reported, once that stops the clocks."""
+
+    @property
+    def holder_count(self) -> int:
+        """How many hold the watermark."""
+
+    @property
+    def waiting_count(self) -> int:
+        """How many are ahead and wait."""
+
+
+class Explained(Waiting, Protocol):
     """Why a watermark is where it is, in short."""
 
     @property
@@ -100,8 +120,8 @@ class Explained(Protocol):
         """The first writer that holds it."""
 
     @property
-    def holder_count(self) -> int:
-        """How many hold it."""
+    def held_ms(self) -> int | None:
+        """How long somebody has waited, but for silence; None if nobody waits."""
 
 
 class Stream(Protocol):
@@ -197,7 +217,6 @@ def standing_of(
     pace: Pace = UNWATCHED,
     *,
     now_ms: int,
-    free_ms: int | None = None,
     held_after_ms: int = HELD_AFTER_MS,
 ) -> Standing:
     """Decide the state of a stream.
@@ -207,17 +226,70 @@ def standing_of(
 
     Parameters
     ----------
-    free_ms
-        When nobody was last seen to hold it, if ever: the present holders began after that.
+    now_ms
+        The service's clock when it explained the stream.
     """
-    since_ms = _since(stream, free_ms)
+    since_ms, explanation = _since(stream, now_ms), stream.explanation
     patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
-    state = _state_of(stream, pace, now_ms, stands_long=now_ms - since_ms > patience_ms)
+    if stream.final:
+        return Standing("ended", TONES["ended"])
+    if explanation is None:
+        return Standing("unknown", TONES["unknown"])
+    state = state_of(
+        explanation.reason,
+        explanation.hint,
+        is_silent=is_silent(explanation),
+        stands_long=now_ms - since_ms > patience_ms,
+    )
     if state == "held":
         long = now_ms - since_ms > _RED_AFTER_MS or stream.revision == 0
         return Standing(state, "red" if long else "amber", since_ms)
-    stands = state in {"odd", "nobody", "few", "quiet"}
+    if state == "silent":
+        return Standing(state, TONES[state], now_ms - (explanation.silent_ms or 0))
+    if state == "moving":
+        state = _moving(stream, pace, now_ms)
+    stands = state in {"nobody", "few", "quiet"}
     return Standing(state, TONES[state], since_ms if stands else None)
+
+
+def state_of(  # noqa: PLR0911 (one for each state)
+    reason: Reason, hint: str | None, *, is_silent: bool, stands_long: bool
+) -> State:
+    """Decide the state of a stream from why its watermark is where it is; *moving* is the last.
+
+    Parameters
+    ----------
+    stands_long
+        Whether it stands, or somebody waits, for longer than usual.
+    """
+    if reason == "sealed":
+        return "ended"
+    if reason == "no_writers":
+        return "unused"
+    if reason == "min_writers":
+        return "few"
+    if reason in _HOLDING and stands_long and not is_silent:
+        return "held"
+    if hint is not None:
+        return "odd"
+    if reason == "nobody_live":
+        return "nobody"
+    if is_silent:
+        return "silent"
+    if reason == "caught_up" and stands_long:
+        return "quiet"
+    return "moving"
+
+
+def is_silent(waiting: Waiting) -> bool:
+    """Return whether all that wait, and all that they wait for, are live and silent."""
+    waits = waiting.waiting_count > 0 and waiting.holder_count > 0
+    return waits and waiting.silent_ms is not None
+
+
+def is_holding(reason: Reason, waiting: Waiting) -> bool:
+    """Return whether somebody keeps the watermark where it is, for however short a time."""
+    return reason in _HOLDING and not is_silent(waiting)
 
 
 def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
@@ -244,29 +316,6 @@ def describe_standing(stream: Stream, standing: Standing, *, now_ms: int) -> str
     return f"{words} for {describe_span(now_ms - standing.since_ms)}"
 
 
-def _state_of(  # noqa: PLR0911 (one for each state)
-    stream: Stream, pace: Pace, now_ms: int, *, stands_long: bool
-) -> State:
-    explanation = stream.explanation
-    if stream.final:
-        return "ended"
-    if explanation is None:
-        return "unknown"
-    if explanation.reason == "no_writers":
-        return "unused"
-    if explanation.reason == "min_writers":
-        return "few"
-    if explanation.reason in HOLDING and stands_long:
-        return "held"
-    if explanation.hint is not None:
-        return "odd"
-    if explanation.reason == "nobody_live":
-        return "nobody"
-    if explanation.reason == "caught_up" and stands_long:
-        return "quiet"
-    return _moving(stream, pace, now_ms)
-
-
 def _moving(stream: Stream, pace: Pace, now_ms: int) -> State:
     watermark = stream.watermark
     if not stream.follows_clock or watermark is None or now_ms - watermark <= _LATE_AFTER_MS:
@@ -274,7 +323,8 @@ def _moving(stream: Stream, pace: Pace, now_ms: int) -> State:
     return "catching" if (pace.gain or 0.0) > _CATCHING_UP else "late"
 
 
-def _since(stream: Stream, free_ms: int | None) -> int:
+def _since(stream: Stream, now_ms: int) -> int:
+    """Return since when the watermark stands, or somebody waits, if that began later."""
     stands_ms = stream.created_ms if stream.marked_ms is None else stream.marked_ms
-    holds = stream.explanation is not None and stream.explanation.reason in HOLDING
-    return max(stands_ms, free_ms) if holds and free_ms is not None else stands_ms
+    held_ms = None if stream.explanation is None else stream.explanation.held_ms
+    return stands_ms if held_ms is None else max(stands_ms, now_ms - held_ms)

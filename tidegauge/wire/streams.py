@@ -347,6 +347,10 @@ class ScalingInfo(Answer):
     actions: list[ScalingAction] = Field(description="The newest scalings, oldest first.")
 
 
+HELD = "Time that writers have waited for others since the newest mark, without silence, ms; null while none waits."
+SILENT = "Time since a writer last reported, ms, once that stops the clocks of all; null before that."
+
+
 class BriefExplanation(Answer):
     """Why the watermark of a listed stream is where it is, in short."""
 
@@ -354,6 +358,8 @@ class BriefExplanation(Answer):
     stood_ms: int | None = Field(
         description="Time since the newest mark, wall clock, ms; null before the first."
     )
+    held_ms: int | None = Field(None, description=HELD)
+    silent_ms: int | None = Field(None, description=SILENT)
     states: dict[WriterState, int] = Field(description="Number of writers in each state.")
     holder: str | None = Field(
         description="The writer that holds the watermark, or the first of those that do."

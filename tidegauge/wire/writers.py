@@ -5,9 +5,10 @@ from uuid import uuid4
 
 from pydantic import Field, StringConstraints
 
+from tidegauge.explain.first_steps import addressed
 from tidegauge.explain.sentences import in_full
 from tidegauge.states import Clock, Reason, StandBy, WriterState
-from tidegauge.wire.streams import MarkInfo, StreamFacts
+from tidegauge.wire.streams import HELD, SILENT, MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 _OF_A_REPORT = "Of a report, ms: nothing that the writer will write is older."
@@ -141,6 +142,11 @@ class WriterInfo(Answer):
         description="When its first clock runs out, ms from now; null if that needs reports of "
         "others."
     )
+    remaining_ms: int | None = Field(
+        None,
+        description="Of a writer that holds the watermark: when it expires if it does not report and "
+        "others do, ms from now; null while no writer reports.",
+    )
     grace: bool = Field(
         description="Whether it is admitted at once when it registers, once after it was dropped."
     )
@@ -187,6 +193,8 @@ class ExplanationInfo(Answer):
     stood_ms: int | None = Field(
         None, description="Time since the newest mark, wall clock, ms; null before the first."
     )
+    held_ms: int | None = Field(None, description=HELD)
+    silent_ms: int | None = Field(None, description=SILENT)
     states: dict[WriterState, int] = Field(
         default_factory=dict, description="Number of writers in each state."
     )
@@ -218,3 +226,10 @@ class Watermark(StreamFacts):
     stream: str = Field(description="scope/stream.")
     mark: MarkInfo | None = Field(description="The newest mark.")
     explanation: ExplanationInfo = Field(description="Why it is where it is.")
+
+    def addressed(self, url: str) -> Self:
+        """Return it with a command that names the service that was asked."""
+        explanation = self.explanation
+        command = explanation.command and addressed(explanation.command, url)
+        explained = explanation.model_copy(update={"command": command})
+        return self.model_copy(update={"explanation": explained})

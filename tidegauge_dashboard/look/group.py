@@ -275,8 +275,8 @@ def progress_of(progress: NotedProgress | None, *, now_ms: int) -> Part | None:
         ("behind the watermark", _span(progress.lag_ms)),
         ("rows to read", _count(progress.backlog)),
         ("late rows", f"{grouped(progress.late)}{late_by}"),
-        ("rows handed to late outputs", grouped(progress.late_output)),
-        ("rows that were late for some windows", grouped(progress.partially_late)),
+        ("rows late for all their windows", grouped(progress.late_output)),
+        ("rows late for some of them", grouped(progress.partially_late)),
         (
             "state",
             "unknown"
@@ -285,7 +285,7 @@ def progress_of(progress: NotedProgress | None, *, now_ms: int) -> Part | None:
         ),
     ]
     return {
-        "told": now_ms - progress.silent_ms,
+        "reported": now_ms - progress.silent_ms,
         "gauges": [
             {"name": name, **({"text": value} if isinstance(value, str) else {"time": value})}
             for name, value in gauges

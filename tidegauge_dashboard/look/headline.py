@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import HOLDING, Standing, State
+from tidegauge.explain.states import Standing, State, is_holding
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import ExplanationInfo, Watermark, WriterInfo
@@ -50,6 +50,8 @@ def brief_of(info: StreamInfo, clock: Watermark, stood_from_ms: int | None) -> S
 _SHARED = (
     "reason",
     "stood_ms",
+    "held_ms",
+    "silent_ms",
     "states",
     "holder_count",
     "waiting_count",
@@ -158,8 +160,8 @@ def _headline(
         "unused": "No writer yet",
         "ended": "Ended: nothing follows",
     }
-    if standing.state == "quiet":
-        return [{"text": "Quiet for "}, since]
+    if standing.state in {"quiet", "silent"}:
+        return [{"text": f"{standing.label.capitalize()} for "}, since]
     if standing.state == "nobody":
         gone = states.get("expired", 0)
         why = f": {grouped(gone)} expired" if gone else ": all writers left"
@@ -189,9 +191,17 @@ def _sentence(
     if standing.state == "held" and first is not None:
         who = "It" if explanation.holder_count == 1 else "The first of them"
         return [{"text": who}, *_stand_of(first, times, clock_ms), *_waiting(explanation)]
+    if standing.state == "silent":
+        silent = "No writer has reported since then, so no writer expires. "
+        return [{"text": silent}, *_last(explanation, first, times)]
     if standing.state not in _MOVING:
         return [{"text": explanation.sentence}]
-    if explanation.reason not in HOLDING or first is None or not first.behind_ms:
+    holds = is_holding(explanation.reason, explanation)
+    return _last(explanation, first, times) if holds else []
+
+
+def _last(explanation: ExplanationInfo, first: WriterInfo | None, times: Times) -> list[Part]:
+    if first is None or not first.behind_ms:
         return []
     others = _others(explanation)
     is_near = times.dated and first.behind_ms < 1_000

@@ -128,6 +128,7 @@ def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[st
     said = {
         "few": "min_writers not met",
         "nobody": "all writers left or expired",
+        "silent": "no writer reports, so none expires",
         "quiet": "all caught up",
         "unused": "no writer yet",
         "ended": "sealed",

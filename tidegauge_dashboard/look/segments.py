@@ -51,7 +51,7 @@ def segments_tab(
     return {"caption": caption, **_boxes(segments, drawn)}
 
 
-_LEGEND = "blue: before the newest cut; violet: readers"
+_LEGEND = "blue: complete; violet: readers"
 
 
 def _first(segments: Sequence[SegmentInfo]) -> Sequence[SegmentInfo]:

@@ -66,7 +66,7 @@ function Section({ one }) {
 
 const Progress = ({ progress }) => html`
   <section class="card">
-    <header><h2>Progress of the query, <${Ticking} show=${() => showSpan(clockNow() - progress.told)} /> ago</h2></header>
+    <header><h2>Progress of the query, <${Ticking} show=${() => showSpan(clockNow() - progress.reported)} /> ago</h2></header>
     <dl class="gauges">${progress.gauges.map((one) => html`<div><dt>${one.name}</dt><dd>${one.time ? html`<${Time} time=${one.time} />` : one.text}</dd></div>`)}</dl>
     ${progress.late_writers.length > 0 && html`
       <h2>Late rows by writer</h2>
