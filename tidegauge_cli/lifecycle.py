@@ -29,7 +29,7 @@ from tidegauge_cli.options import (
     reading,
     segments,
 )
-from tidegauge_cli.service import Service, Session, asks
+from tidegauge_cli.service import Service, Session, asks, warn
 from tidegauge_cli.tables import describe_position
 
 lifecycle = typer.Typer()
@@ -214,7 +214,10 @@ def _given(settings: dict[str, Setting]) -> dict[str, object]:
 def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
+    if not sys.stdin.isatty():
+        warn(f"{question} No terminal can answer, so nothing was done; pass --yes")
+        sys.exit(1)
     try:
         typer.confirm(question, abort=True, err=True)
-    except typer.Abort:  # also where there is nobody to ask
+    except typer.Abort:
         sys.exit("tidegauge: nothing was done; pass --yes to skip the confirmation")

@@ -1,5 +1,6 @@
 """Lists: for people a table where it fits, else without its least columns, else in blocks."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import indent
 from typing import Generic, TypeVar
@@ -10,6 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 _GAP = 2
+_LEAST_WRAPPED = 20
+"""Less of a sentence is hard to read."""
+_DISPENSABLE = 3
+"""From this rank on columns go before words are wrapped."""
+_FRACTION = re.compile(r"\.\d{3}Z\Z")
 _T = TypeVar("_T")
 
 
@@ -17,9 +23,18 @@ class Listing:
     """Entries of one kind, which know how to be shown in the room that there is.
 
     The columns have a rank: where there is no room the highest goes first; those of 0 never go.
+
+    Attributes
+    ----------
+    shortens
+        A column of times, which are shown without fractions of a second before any column goes.
+    wraps
+        A column of words, which breaks between them before the most important columns go.
     """
 
     def __init__(self, **ranks: int) -> None:
+        self.shortens = ""
+        self.wraps = ""
         self.columns = list(ranks)
         self.ranks = list(ranks.values())
         self.rows: list[list[Text]] = []
@@ -30,12 +45,15 @@ class Listing:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Show it, as rich does."""
-        fitting = self._fitting(options.max_width)
-        yield Group(*self._blocks()) if fitting is None else self._table(fitting)
+        rows, room = self.rows, options.max_width
+        if _wide(self._widths(rows)) > room:
+            rows = [list(map(self._short, self.columns, row)) for row in rows]
+        fitting = self._fitting(rows, room)
+        yield Group(*self._blocks()) if fitting is None else self._table(rows, fitting)
 
     def lines(self, *, with_headers: bool) -> Iterator[str]:
         """Show it to another program: all columns, and rows one a line, as wide as they are."""
-        widths = self._widths()
+        widths = self._widths(self.rows)
         rows = [[cell.plain for cell in row] for row in self.rows]
         if with_headers:
             rows.insert(0, self.columns)
@@ -43,30 +61,39 @@ class Listing:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             yield (" " * _GAP).join(cells).rstrip()
 
-    def _widths(self) -> list[int]:
+    def _short(self, column: str, cell: Text) -> Text:
+        return Text(_FRACTION.sub("Z", cell.plain)) if column == self.shortens else cell
+
+    def _widths(self, rows: Sequence[Sequence[Text]]) -> list[int]:
         return [
-            max(len(column), *(row[at].cell_len for row in self.rows), 0)
+            max(len(column), *(row[at].cell_len for row in rows), 0)
             for at, column in enumerate(self.columns)
         ]
 
-    def _fitting(self, room: int) -> Sequence[int] | None:
+    def _fitting(self, rows: Sequence[Sequence[Text]], room: int) -> Sequence[int] | None:
         """Choose the columns that fit; None if not even the most important ones do."""
-        widths = self._widths()
+        widths = self._widths(rows)
+        wrapping = self.columns.index(self.wraps) if self.wraps else None
         shown = list(range(len(self.columns)))
-        while sum(widths[at] for at in shown) + _GAP * (len(shown) - 1) > room:
+        while _wide([widths[at] for at in shown]) > room:
             least = max(shown, key=lambda at: self.ranks[at])
-            if self.ranks[least] == 0:
+            if wrapping is not None and self.ranks[least] < _DISPENSABLE:
+                widths[wrapping] = min(widths[wrapping], _LEAST_WRAPPED)
+                wrapping = None
+            elif self.ranks[least] == 0:
                 return None
-            shown.remove(least)
+            else:
+                shown.remove(least)
         return shown
 
-    def _table(self, shown: Sequence[int]) -> Table:
+    def _table(self, rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> Table:
         table = Table(
             box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold dim"
         )
         for at in shown:
-            table.add_column(self.columns[at], no_wrap=True)
-        for row in self.rows:
+            no_wrap = self.columns[at] != self.wraps
+            table.add_column(self.columns[at], no_wrap=no_wrap, overflow="fold")
+        for row in rows:
             table.add_row(*(row[at] for at in shown))
         return table
 
@@ -78,6 +105,10 @@ class Listing:
                 if cell.plain:
                     header = Text(f"  {column:<{width}}", overflow="fold")
                     yield header.append_text(cell)
+
+
+def _wide(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 class Output(Generic[_T]):

@@ -14,7 +14,7 @@ from tidegauge.names import StreamName, parse_group
 from tidegauge.states import WriterState
 from tidegauge.wire.groups import GroupDetails, GroupList, GroupWindows, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
-from tidegauge.wire.writers import Watermark, WriterList
+from tidegauge.wire.writers import WriterList
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
 from tidegauge_cli.options import Stream, Time, in_range, in_time, one_of, path_of, reading
@@ -27,6 +27,7 @@ from tidegauge_cli.tables import (
     describe_upper,
     holders_of,
     judge,
+    lines_of,
     lines_of_progress,
     table_of_groups,
     table_of_marks,
@@ -167,10 +168,9 @@ def lag(session: Session, group: Group) -> None:
 @asks(operators, "why shop/orders")
 def why(session: Session, stream: Stream) -> None:
     """Explain why the watermark is where it is: who holds it, who waits, and what to do."""
-    path = f"{path_of(stream)}/watermark"
-    found = session.ask(lambda service: service.get(path, Watermark))
+    found = session.ask(lambda service: service.explain(path_of(stream)))
     explanation = found.explanation
-    session.show(found, *filter(None, [explanation.in_full, explanation.hint]))
+    session.show(found, *lines_of(explanation), *filter(None, [explanation.hint]))
     if session.as_json:
         return
     if holders := holders_of(explanation):

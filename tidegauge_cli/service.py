@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing
 from datetime import timedelta
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO, TypeVar, get_args
 
 import typer
 from pydantic import BaseModel
 from pydantic_core import to_json
+from rich.console import Console
+from rich.text import Text
 
 from tidegauge.client.outage import TAKE_OVER, Tell
 from tidegauge.errors import TidegaugeError
+from tidegauge.wire.writers import Watermark
 from tidegauge_cli.options import LOCAL, Json, Token, Url
 
 if TYPE_CHECKING:
@@ -41,6 +44,11 @@ class Service:
             "GET", path, answer=answer, retry=True, params=params
         )
 
+    async def explain(self, path: str) -> Watermark:
+        """Read why the watermark of a stream stands, with a command that names this service."""
+        found = await self.get(f"{path}/watermark", Watermark)
+        return found.addressed(self.transport.url)
+
     async def post(self, path: str, answer: type[_A], body: BaseModel | None = None) -> _A:
         """Change something; repeated only when certainly nothing was done."""
         return await self.transport.request("POST", path, answer=answer, retry=False, body=body)
@@ -57,8 +65,17 @@ class Service:
 
 
 def warn(text: str) -> None:
-    """Say something that is no answer."""
-    print(f"tidegauge: {text}", file=sys.stderr, flush=True)
+    """Print something that is no answer."""
+    _print(f"tidegauge: {text}", sys.stderr)
+
+
+def _print(line: str, file: TextIO) -> None:
+    """Print a line: on a terminal it breaks at words, unless it is indented, as commands are."""
+    console = Console(file=file)
+    if console.is_terminal and not line.startswith(" "):
+        console.print(Text(line))
+    else:
+        print(line, file=file, flush=True)
 
 
 class Session(NamedTuple):
@@ -93,11 +110,16 @@ class Session(NamedTuple):
         try:
             return asyncio.run(run())
         except (TidegaugeError, ValueError) as error:
-            sys.exit(f"tidegauge: {error}")
+            warn(str(error))
+            sys.exit(1)
 
     def show(self, answer: BaseModel | Mapping[str, object], *lines: str) -> None:
         """Print the answer to a program, or lines for people."""
-        print(to_json(answer, indent=2).decode() if self.as_json else "\n".join(lines))
+        if self.as_json:
+            print(to_json(answer, indent=2).decode())
+            return
+        for line in lines:
+            _print(line, sys.stdout)
 
 
 def _options(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:

@@ -52,8 +52,9 @@ def judge(page: BriefStreamList) -> list[JudgedStream]:
 def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
     """Show streams, one a line."""
     listing = Listing(
-        stream=0, watermark=0, behind=1, state=2, marks=4, segments=5, events=3, log=6
+        stream=0, watermark=1, behind=2, state=0, marks=4, segments=5, events=3, log=6
     )
+    listing.shortens, listing.wraps = "watermark", "state"
     for one, standing, now_ms in streams:
         words = describe_standing(one, standing, now_ms=now_ms)
         listing.add(
@@ -99,7 +100,7 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
             _span(one.behind_ms),
             _span(one.silent_ms),
             describe_clock(one),
-            _span(one.expires_in_ms),
+            _span(one.remaining_ms if one.expires_in_ms is None else one.expires_in_ms),
             describe_remarks(one),
             describe_position(one.position or {}),
         )
@@ -116,7 +117,7 @@ def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
 
 
 def table_of_groups(groups: Iterable[ListedGroup]) -> Listing:
-    """Show reader groups, a line for each reader."""
+    """Show reader groups, a line for each reader; what is of the group stands in its first."""
     listing = Listing(group=0, streams=3, reader=0, segments=0, unassigned=2, behind=1)
     for one in groups:
         streams, unassigned = ", ".join(one.streams), str(_count(one.state.unassigned))
@@ -127,6 +128,7 @@ def table_of_groups(groups: Iterable[ListedGroup]) -> Listing:
         for name, reader in one.state.readers.items():
             owned = str(_count(reader.owned))
             listing.add(one.group, streams, name, owned, unassigned, behind)
+            streams = unassigned = behind = ""  # of the group: once is enough
     return listing
 
 
@@ -174,31 +176,40 @@ def _behind(window: TimeWindowInfo) -> float:
 
 
 def lines_of_progress(group: GroupDetails) -> list[str]:
-    """Show what the query of a group last told, a line each; what it does not know is left out."""
-    told = group.progress
-    if told is None:
+    """Show what the query of a group last reported, a line each, without what it does not know."""
+    progress = group.progress
+    if progress is None:
         nothing = (
-            f"no query has told of itself as {group.group} for 5 minutes; in Spark "
+            f"no query has reported as {group.group} for 5 minutes; in Spark "
             "spark.streams.addListener(spark_source.ProgressListener(url)) does, for queries "
             f"with readerGroup={group.group}"
         )
         return [nothing]
-    late = f"{told.late} rows"
-    if told.late_by_ms is not None:
-        late += f", by up to {describe_span(told.late_by_ms)}"
-    if told.late_writers:
-        worst = sorted(told.late_writers.items(), key=lambda one: -one[1])
+    late = f"{progress.late} rows"
+    if progress.late_by_ms is not None:
+        late += f", by up to {describe_span(progress.late_by_ms)}"
+    if progress.late_writers:
+        worst = sorted(progress.late_writers.items(), key=lambda one: -one[1])
         late += f": {', '.join(f'{writer} {rows}' for writer, rows in worst)}"
     shown = {
-        "bound": describe_time(told.bound),
-        "lag": _span(told.lag_ms),
-        "backlog": "" if told.backlog is None else f"{told.backlog} rows",
-        "state": "" if told.state_bytes is None else f"{told.state_bytes} bytes",
+        "bound": describe_time(progress.bound),
+        "lag": _span(progress.lag_ms),
+        "backlog": "" if progress.backlog is None else f"{progress.backlog} rows",
+        "state": "" if progress.state_bytes is None else f"{progress.state_bytes} bytes",
         "late": late,
-        "late out": f"{told.late_output} rows, {told.partially_late} in some windows only",
-        "told": f"{describe_span(told.silent_ms)} ago",
+        "late out": f"{progress.late_output} rows late for all their windows, "
+        f"{progress.partially_late} for some of them",
+        "reported": f"{describe_span(progress.silent_ms)} ago",
     }
     return [f"{name:<9} {text}" for name, text in shown.items() if text]
+
+
+def lines_of(explanation: ExplanationInfo) -> list[str]:
+    """Show why a watermark stands, and the command that helps in a line of its own."""
+    if explanation.command is None:
+        return [explanation.in_full]
+    words = explanation.in_full.removesuffix(f" {explanation.command}")
+    return [words, f"  {explanation.command}"]
 
 
 def holders_of(explanation: ExplanationInfo) -> list[WriterInfo]:
@@ -224,7 +235,7 @@ def describe_time(time_ms: int | None) -> str:
 
 
 def describe_remarks(writer: WriterInfo) -> str:
-    """Show what is not so for most: it was told where it stands, or has no grace."""
+    """Show what is not so for most: it stands where its registration said, or has no grace."""
     remarks = {"start time": writer.stand_by == "told", "no grace": not writer.grace}
     return ", ".join(remark for remark, applies in remarks.items() if applies)
 

@@ -18,6 +18,7 @@ from tidegauge_cli.tables import (
     describe_rest,
     describe_time,
     holders_of,
+    lines_of,
     table_of_writers,
 )
 
@@ -43,7 +44,7 @@ class Look(NamedTuple):
 
 
 async def watch_stream(service: Service, path: str, *, as_json: bool) -> None:
-    """Follow a stream until it is sealed; an outage of the service is told once, and waited for."""
+    """Follow a stream until it is sealed; an outage of the service is shown once, and waited for."""
     console = Console()
     if as_json or not console.is_terminal:
         await _tell_changes(service, path, as_json=as_json)
@@ -66,15 +67,15 @@ async def _redraw(service: Service, path: str, console: Console) -> None:
 
 
 async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
-    told: object = None
+    printed: object = None
     warned: str | None = None
-    clock = await service.get(f"{path}/watermark", Watermark)
+    clock = await service.explain(path)
     while True:
         explanation = clock.explanation
         holders = [one.writer for one in explanation.holders]
         gist = clock.mark, explanation.reason, holders
-        if gist != told:
-            told = gist
+        if gist != printed:
+            printed = gist
             print(clock.model_dump_json() if as_json else explanation.in_full, flush=True)
         if clock.final:
             return
@@ -82,7 +83,7 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
         after = 0 if clock.mark is None else clock.mark.revision
         try:
             await service.get(f"{path}/marks", MarkList, after=after, limit=1, wait_ms=_WAIT_MS)
-            clock = await service.get(f"{path}/watermark", Watermark)
+            clock = await service.explain(path)
         except _OUTAGES as error:
             if str(error) != warned:
                 warned = str(error)
@@ -94,9 +95,7 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
 
 
 async def _look(service: Service, path: str) -> Look:
-    stream, clock = await asyncio.gather(
-        service.get(path, StreamInfo), service.get(f"{path}/watermark", Watermark)
-    )
+    stream, clock = await asyncio.gather(service.get(path, StreamInfo), service.explain(path))
     return Look(time.monotonic(), stream, clock)
 
 
@@ -110,7 +109,7 @@ def _picture(last: Look, now: Look) -> Group:
         f", {lag} behind the clock" if lag else "",
         f"  mark {stream.revision}{now.growth(last)}",
     )
-    parts: list[RenderableType] = [heading, Text(explanation.in_full)]
+    parts: list[RenderableType] = [heading, *map(Text, lines_of(explanation))]
     if explanation.hint is not None:
         parts.append(Text(explanation.hint, style="yellow"))
     if holders := holders_of(explanation):

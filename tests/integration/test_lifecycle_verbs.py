@@ -268,7 +268,8 @@ def test_a_stream_is_deleted_only_after_a_yes(
             f"This permanently deletes the events, marks and writers of {stream}."
             in refused.stderr
         )
-        assert "pass --yes to skip the confirmation" in refused.output
+        assert "[y/N]" not in refused.output
+        assert "No terminal can answer, so nothing was done; pass --yes" in refused.output
     assert _config(api)["segments"] == 1
     assert operator.says("delete", stream, "--yes") == f"{stream} is deleted\n"
     assert operator.type("delete", stream, "--yes").exit_code == 1
@@ -358,7 +359,7 @@ def test_wait_gives_up_with_the_reason_and_status_1(
     assert late.output == (
         f"tidegauge: {stream} is not complete below 2024-01-01T12:00:00.000Z after 200ms. There "
         "is no mark yet: 1 of min_writers=2 writers have reported; start the other writers, or require "
-        f"fewer: tidegauge configure {stream} --min-writers 1.\n"
+        f"fewer: tidegauge configure {stream} --min-writers 1 --url {operator.url}\n"
     )
 
 

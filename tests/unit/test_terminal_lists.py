@@ -1,12 +1,17 @@
 """Lists on wide, narrow and very narrow terminals, and in pipes."""
 
+import re
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
+from tests.listed_streams import NOW, brief_of
+from tidegauge.wire.groups import ListedGroup
+from tidegauge.wire.streams import BriefStreamList
 from tidegauge.wire.writers import WriterInfo
-from tidegauge_cli.tables import table_of_writers
+from tidegauge_cli.listing import Listing
+from tidegauge_cli.tables import judge, table_of_groups, table_of_streams, table_of_writers
 
 WRITERS = [
     WriterInfo(
@@ -46,9 +51,9 @@ WRITERS = [
 ]
 
 
-def _shown(width: int) -> list[str]:
+def _shown(width: int, listing: Listing | None = None) -> list[str]:
     written = StringIO()
-    Console(file=written, width=width).print(table_of_writers(WRITERS))
+    Console(file=written, width=width).print(listing or table_of_writers(WRITERS))
     return [line.rstrip() for line in written.getvalue().splitlines()]
 
 
@@ -99,3 +104,96 @@ def test_a_pipe_gets_every_column_however_wide() -> None:
         f"gateway-7  behind   2            {noon}  1h      13s     still 9m  1m{' ' * 29}0:40,1:12",
         f"new        joining  1            {noon}          250ms                      start time, no grace",
     ]
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (
+            120,
+            [
+                "stream         watermark             behind  state",
+                "shop/orders    2027-01-15T07:59:40Z  20s     held by gateway-7-of-warehouse-12 and 2 more for 53s",
+                "shop/payments  2027-01-15T07:59:40Z  20s     moving",
+            ],
+        ),
+        (
+            80,
+            [
+                "stream         watermark             behind  state",
+                "shop/orders    2027-01-15T07:59:40Z  20s     held by gateway-7-of-warehouse-12",
+                "                                             and 2 more for 53s",
+                "shop/payments  2027-01-15T07:59:40Z  20s     moving",
+            ],
+        ),
+        (
+            60,
+            [
+                "stream         watermark             state",
+                "shop/orders    2027-01-15T07:59:40Z  held by",
+                "                                     gateway-7-of-warehouse-",
+                "                                     12 and 2 more for 53s",
+                "shop/payments  2027-01-15T07:59:40Z  moving",
+            ],
+        ),
+        (
+            40,
+            [
+                "stream         state",
+                "shop/orders    held by",
+                "               gateway-7-of-warehouse-12",
+                "               and 2 more for 53s",
+                "shop/payments  moving",
+            ],
+        ),
+    ],
+)
+def test_the_state_of_a_stream_stays_longest_and_breaks_at_words(
+    monkeypatch: pytest.MonkeyPatch, width: int, lines: list[str]
+) -> None:
+    monkeypatch.setattr("tidegauge_cli.tables.time.time", lambda: NOW / 1_000)
+    holder = {"holder": "gateway-7-of-warehouse-12", "holder_count": 3}
+    streams = [
+        brief_of(stream="shop/orders", marked_ms=NOW - 53_000, explained=holder),
+        brief_of(stream="shop/payments"),
+    ]
+    listed = judge(BriefStreamList(streams=streams, cursor=None, now_ms=NOW))
+    shown = _shown(width, table_of_streams(listed))
+    assert [re.sub(r"  +(marks|7) .*", "", line) for line in shown] == lines
+
+
+def test_what_is_of_a_group_stands_in_its_first_line_alone() -> None:
+    window = {
+        "stream": "a/b",
+        "stream_id": "1",
+        "watermark": NOW,
+        "final": False,
+        "lower": NOW - 60_000,
+        "upper": None,
+        "position": {0: 1},
+        "next_mark": {"revision": 2, "lower": NOW, "upper": NOW, "cut": {0: 9}, "final": False},
+    }
+    state = {
+        "completed": {},
+        "epochs": 2,
+        "checkpoints": {},
+        "readers": {
+            name: {"epoch": 1, "owned": {"a/b": {number: 0}}}
+            for number, name in enumerate("xy")
+        },
+        "unassigned": {"a/b": {7: 0}},
+    }
+    group = ListedGroup.model_validate(
+        {
+            "group": "a/g",
+            "streams": ["a/b"],
+            "stream_ids": {},
+            "heartbeat_ms": 1,
+            "dead_after_ms": 2,
+            "revision": 1,
+            "state": state,
+            "windows": [window],
+        }
+    )
+    rows = [[cell.plain for cell in row] for row in table_of_groups([group]).rows]
+    assert rows == [["a/g", "a/b", "x", "1", "1", "1m"], ["a/g", "", "y", "1", "", ""]]

@@ -1,6 +1,7 @@
 """What `tidegauge watch` says of an outage."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,13 +20,14 @@ class _Flickering:
     def __init__(self, *answers: Any) -> None:
         self._answers = iter(answers)
 
-    async def get(self, _path: str, answer: Any, **params: Any) -> Any:
-        if params:
-            return None
+    async def get(self, _path: str, _answer: Any, **_params: Any) -> None:
+        """Answer a long poll without marks."""
+
+    async def explain(self, _path: str) -> Any:
         given = next(self._answers)
         if isinstance(given, Exception):
             raise given
-        return answer.model_construct(mark=None, final=given, explanation=_Explanation())
+        return SimpleNamespace(mark=None, final=given, explanation=_Explanation())
 
 
 class _Explanation:

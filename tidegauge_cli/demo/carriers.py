@@ -174,7 +174,7 @@ class Carriers:
     address
         Of the stream.
     log
-        Where each writes; into the stream itself unless told.
+        Where each writes; into the stream itself by default.
     behind_ms
         By carrier, how much later it hears of everything; those not named hear at once.
     """
