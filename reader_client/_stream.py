@@ -131,7 +131,7 @@ class AsyncStreamClient(StreamCalls):
         prefix
             Only those whose names begin so.
         positions
-            Whether positions are told, which are long where there are many segments; None otherwise.
+            Whether positions are listed, which are long where there are many segments; None otherwise.
         """
         found: list[WriterInfo] = []
         cursor: str | None = None

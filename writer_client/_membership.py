@@ -229,12 +229,12 @@ class MemberFace:
 
     @property
     def watermark(self) -> int | None:
-        """The newest watermark that this writer was told, ms."""
+        """The newest watermark that the service returned to this writer, ms."""
         return self._member.calls.watermark
 
     @property
     def told_time(self) -> int | None:
-        """What the registration told, ms: nothing below it is safe to write.
+        """What the registration returned, ms: nothing below it is safe to write.
 
         Where the writer went on from: its own last time if it was still waited for, otherwise what
         the others had reached. None before `open`, if there was no mark yet, and if it stayed out.

@@ -33,7 +33,7 @@ from writer_client._lanes import Lane
 from writer_client.strategies import ObservedEvent
 
 LEASE = timedelta(seconds=60)
-"""How long the service waits for a process that is gone, unless it is told."""
+"""How long the service waits by default for a process that is gone."""
 _SHORTEST, _LONGEST = timedelta(seconds=1), timedelta(days=1)
 _PINGS_IN_TIME = 3  # one may be lost, and one late
 _BATCH_BYTES = 1_048_576

@@ -45,7 +45,7 @@ class ObservedEvent(NamedTuple):
     event_time
         In ms; None if it has none.
     key, value
-        What was written; empty where a `TimeReporter` was not told.
+        What was written; empty where a `TimeReporter` was not shown it.
     source
         The partition of the writer's own input that the event comes from, for `PerPartition`.
     """

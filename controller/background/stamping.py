@@ -38,7 +38,7 @@ class Stamping:
     def note_failure(self) -> None:
         """Stop the clock: a transaction failed."""
         if self._has_room:
-            _log.warning("listening time stands: changes cannot be stored")
+            _log.warning("the database refuses writes; no writer expires meanwhile")
         self._failures += 1
         self._listening.stamp(halt=True)
 
@@ -70,7 +70,7 @@ class Stamping:
             # The race: another transaction failed meanwhile, which this one says nothing of.
             self._failures_over = failures
             if self._has_room:
-                _log.warning("listening time goes on: changes can be stored again")
+                _log.warning("the database takes writes again; writers may expire")
 
     @property
     def _has_room(self) -> bool:

@@ -50,7 +50,7 @@ def host(
     key
         The column by which rows are divided over buckets.
     buckets
-        How many; fixed by the first start of a query. 16 a shuffle partition unless told.
+        How many; fixed by the first start of a query. 16 a shuffle partition by default.
 
     Returns
     -------

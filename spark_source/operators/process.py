@@ -46,7 +46,7 @@ def process(  # noqa: PLR0913 (options)
         What events have besides time, segment and offset.
     buckets
         How many the keys are divided over; fixed by the first start of a query. 16 for each
-        shuffle partition unless told.
+        shuffle partition by default.
     at_end
         Whether timers fire at the end of time (``drain``) or stay pending (``suspend``).
 

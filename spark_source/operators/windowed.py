@@ -103,7 +103,7 @@ def windowed(  # noqa: PLR0913 (options)
         ``early`` lets windows that are open fire in each micro-batch that changes them.
     buckets
         How many the keys are divided over; fixed by the first start of a query. 16 for each
-        shuffle partition unless told.
+        shuffle partition by default.
 
     Returns
     -------

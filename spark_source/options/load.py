@@ -18,7 +18,7 @@ Admission: TypeAlias = Literal["tail", "marks"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a load was told; the fields are the options of `TidegaugeDataSource`."""
+    """What a load is given; the fields are the options of `TidegaugeDataSource`."""
 
     url: str
     stream: str

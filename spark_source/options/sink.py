@@ -13,7 +13,7 @@ from tidegauge.names import StreamName, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What a write was told; the fields are the options of `TidegaugeDataSource`."""
+    """What a write is given; the fields are the options of `TidegaugeDataSource`."""
 
     url: str
     stream: str
@@ -22,7 +22,7 @@ class SinkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSinkOptions(SinkOptions):
-    """What a query was told."""
+    """What a query is given."""
 
     checkpoint: str
     output_delay_ms: int = 0
@@ -31,7 +31,7 @@ class StreamSinkOptions(SinkOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSinkOptions(SinkOptions):
-    """What a batch write was told."""
+    """What a batch write is given."""
 
     writer: str
     note_time: int | None = None

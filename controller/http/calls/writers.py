@@ -96,7 +96,7 @@ async def list_writers(  # noqa: PLR0913 (parts of one request)
         ),
     ] = "name",
     prefix: Annotated[str, Query(description="How the names begin that are wanted.")] = "",
-    positions: Annotated[bool, Query(description="Whether to tell positions.")] = True,
+    positions: Annotated[bool, Query(description="Whether to list positions.")] = True,
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
 ) -> wire.WriterList:
