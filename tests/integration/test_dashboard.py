@@ -49,30 +49,39 @@ def _now_ms() -> int:
     return round(time.time() * 1_000)
 
 
-def test_a_held_stream_shows_who_holds_it_and_what_to_type_and_lets_go(
+def test_a_held_stream_shows_who_holds_it_and_lets_go(
     browser: Browser, dashboard: DashboardProcess, service: ServerProcess
 ) -> None:
     now_ms = _now_ms()
     with Api(service.url, "held/rides") as api:
         api.create(aggregation_timeout_ms=None, hold_limit_ms=None)
-        # The command is there at once beside a hint, that no position was named; else after 10 s.
-        api.note("slow", now_ms - 60_000, 0)
-        api.note("quick", now_ms - 5_000, 0)
+        api.note("slow", now_ms - 60_000, 1)
+        api.note("quick", now_ms - 5_000, 2)
         with clean_page(browser, dashboard.url) as page:
             row = page.get_by_role("row").filter(has_text="held/rides")
             expect(row).to_contain_text("held")
             expect(row).to_contain_text("slow")
             row.get_by_role("link").first.click()
             expect(page.get_by_role("heading", level=1)).to_contain_text("Held by slow for")
-            expect(page.locator("code.command")).to_have_text(
-                f"tidegauge expire held/rides slow --url {service.url}"
-            )
             expect(page.locator(".bar .service")).to_have_text(service.url)
             expect(page.locator(".race .holds .who")).to_have_text("slow")
             expect(page.locator(".chart canvas")).to_be_visible()
             api.note("slow", _now_ms() - 4_000, 3)
             api.note("quick", _now_ms() - 4_000, 3)
             expect(page.get_by_role("heading", level=1)).not_to_contain_text("Held")
+
+
+def test_a_stream_that_has_no_mark_yet_shows_what_to_type(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    with Api(service.url, "begins/rides") as api:
+        api.create()
+        api.post("writers/slow/register")
+        api.note("quick", _now_ms(), 1)
+        with clean_page(browser, dashboard.url, "?stream=begins/rides") as page:
+            expect(page.locator("code.command")).to_have_text(
+                f"tidegauge expire begins/rides slow --url {service.url}"
+            )
 
 
 def test_the_chart_says_what_was_at_the_cursor_and_what_nobody_watched(

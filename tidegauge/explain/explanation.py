@@ -40,11 +40,11 @@ class Explanation:
 def explain(situation: Situation) -> Explanation:
     """Choose the reason and say it."""
     reason, hint = reason_of(situation), hint_of(situation)
-    state = _state_of(situation, reason, hint)
+    state = _state_of(situation, reason)
     cure = cure_of(situation, reason, state)
     return Explanation(
         reason=reason,
-        sentence=sentence_of(situation, reason, state),
+        sentence=sentence_of(situation, reason, state, is_odd=hint is not None),
         cure=None if cure is None else cure.words,
         command=None if cure is None else cure.command,
         hint=hint,
@@ -62,13 +62,13 @@ def explain(situation: Situation) -> Explanation:
     )
 
 
-def _state_of(situation: Situation, reason: Reason, hint: str | None) -> State:
-    """Return the state as one look shows it; before the first mark nothing moves."""
+def _state_of(situation: Situation, reason: Reason) -> State:
+    """Return the state as one look shows it, whatever looks odd; before the first mark nothing moves."""
     held_ms = situation.held_ms
     stands_ms = situation.stood_ms if held_ms is None else held_ms
     stands_long = situation.newest is None or (stands_ms or 0) > HELD_AFTER_MS
     silent = is_silent(situation)
-    return state_of(reason, hint, is_silent=silent, stands_long=stands_long)
+    return state_of(reason, None, is_silent=silent, stands_long=stands_long)
 
 
 def reason_of(situation: Situation) -> Reason:

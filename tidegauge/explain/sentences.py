@@ -49,14 +49,20 @@ def in_full(sentence: str, cure: str | None, command: str | None) -> str:
     return f"{said}." if command is None else f"{said}: {command}"
 
 
-def sentence_of(situation: Situation, reason: Reason, state: State) -> str:
-    """Return one sentence that says where the watermark stands, and why."""
+def sentence_of(situation: Situation, reason: Reason, state: State, *, is_odd: bool) -> str:
+    """Return one sentence that says where the watermark stands, and why.
+
+    Parameters
+    ----------
+    is_odd
+        Whether there is a hint, so that there may be something to do.
+    """
     if reason == "sealed":
         return "The stream is sealed: its watermark is the end of time, and nothing follows."
     facts = f"{_standing(situation)}: {_facts(situation, reason, state)}"
     if situation.returning:
         facts = f"{facts}; {_returning(situation)}"
-    if state == "moving":
+    if state == "moving" and not is_odd:
         return f"Nothing to do: {facts[0].lower()}{facts[1:]}."
     return f"{facts}."
 
@@ -69,7 +75,10 @@ def cure_of(situation: Situation, reason: Reason, state: State) -> Cure | None:
             "start the other writers, or require fewer",
             f"tidegauge configure {situation.stream} {fewer}",
         )
-    if reason in {"joining", "holding"} and state not in {"silent", "moving"}:
+    leader, holds = situation.doubtful_leader, reason in {"joining", "holding"}
+    if holds and leader is not None:
+        return _cure_of_doubt(situation, leader)
+    if holds and state not in {"silent", "moving"}:
         return _cure_of_holding(situation, situation.holders[0])
     return _CURES.get(state)
 
@@ -293,14 +302,15 @@ def _approach(one: WriterStatus, situation: Situation) -> str:
     return f"{at}: {pace}, and it is admitted at {describe_span(most_ms)} or when it registers"
 
 
+def _cure_of_doubt(situation: Situation, leader: WriterStatus) -> Cure:
+    return Cure(
+        f"first check {leader.writer!r}, whose times are in the future: if its clock is wrong, "
+        "stop it and expire it",
+        f"tidegauge expire {situation.stream} {leader.writer}",
+    )
+
+
 def _cure_of_holding(situation: Situation, first: WriterStatus) -> Cure:
-    leader = situation.doubtful_leader
-    if leader is not None:
-        return Cure(
-            f"first check {leader.writer!r}, whose times are in the future: if its clock is "
-            "wrong, stop it and expire it",
-            f"tidegauge expire {situation.stream} {leader.writer}",
-        )
     what = "have it note a time" if first.time is None else "have it note a later time"
     if not situation.waiting_count:
         return Cure(what)
