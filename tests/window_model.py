@@ -6,11 +6,13 @@ It holds nothing between steps: a step takes the state of a bucket and returns t
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
 
 from spark_source.processing import blobs
 from spark_source.processing.aggregates import Aggregate, BuiltIn
-from spark_source.processing.assigners import SessionWindows, SlidingWindows
+from spark_source.processing.assigners import LocalDayWindows, SessionWindows, SlidingWindows
 from spark_source.processing.bounds import late_by, limit_of, time_of
 from spark_source.processing.keys import Key, Row, key_order
 from spark_source.processing.windowed import WindowSettings
@@ -89,6 +91,7 @@ _OF_KIND: dict[str, Callable[[list[Any]], Any]] = {
     "max": max,
     "mean": lambda values: sum(values) / len(values),
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Windows = dict[int, WindowState]
 """The windows of a key by their starts, of which no two are the same."""
 
@@ -138,6 +141,34 @@ def _place_sliding(
             window.add(row)
             placement.changed[start] = window
     return placement
+
+
+def _place_days(
+    assigner: LocalDayWindows,
+    windows: Windows,
+    rows: list[Row],
+    gone: float,
+) -> Placement:
+    """Add each row to the window of its date, in a zone whose clocks never pass midnight twice."""
+    placement = Placement()
+    zone = ZoneInfo(assigner.zone)
+    for row in rows:
+        shown = (_EPOCH + timedelta(milliseconds=row[1])).astimezone(zone).date()
+        number = (shown - _EPOCH.date()).days
+        first = number - (number - assigner.offset_days) % assigner.days
+        start, end = (_midnight(first, zone), _midnight(first + assigner.days, zone))
+        if end <= gone:
+            placement.late.append(row)
+            continue
+        window = windows.setdefault(start, WindowState(start, end))
+        window.add(row)
+        placement.changed[start] = window
+    return placement
+
+
+def _midnight(number: int, zone: ZoneInfo) -> int:
+    day = date(1970, 1, 1) + timedelta(days=number)
+    return int(datetime.combine(day, time(), zone).timestamp()) * 1_000
 
 
 def _place_sessions(
@@ -349,6 +380,8 @@ class WindowModel:
     def _place(self, windows: Windows, rows: list[Row], gone: float) -> Placement:
         if isinstance(self._assigner, SlidingWindows):
             return _place_sliding(self._assigner, windows, rows, gone)
+        if isinstance(self._assigner, LocalDayWindows):
+            return _place_days(self._assigner, windows, rows, gone)
         return _place_sessions(self._assigner, windows, rows, gone)
 
     def _fire(self, key: Key, window: WindowState, pane: Pane, step: WindowStep) -> None:

@@ -7,6 +7,10 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source.errors import InvalidOptionError
 from spark_source.options.durations import option_ms
+from spark_source.processing import LocalDayWindows, tumbling
+from tidegauge.local_days import DAY_MS
+
+_DAY_US = DAY_MS * 1_000
 
 _WRITERS_COUNTED = 100
 """So many entries, some kB, a batch may add to Spark's progress."""
@@ -55,7 +59,11 @@ def split_late(df: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def in_open_window(
-    df: DataFrame, size: str | timedelta, *, offset: str | timedelta = timedelta(0)
+    df: DataFrame,
+    size: str | timedelta,
+    *,
+    offset: str | timedelta = timedelta(0),
+    zone: str | None = None,
 ) -> DataFrame:
     """Leave out late rows whose window is closed, so that Spark's own windows are exact.
 
@@ -70,11 +78,13 @@ def in_open_window(
         Of the tumbling windows, such as ``"10 minutes"`` or a ``timedelta``.
         Rows of sliding windows are in several: make the windows first, with
         ``select("*", window(…))``, and keep ``NOT late OR window.end > late_below``.
+    zone
+        A time zone such as ``"Europe/Paris"``, for windows of its local days; see `tumbling`.
 
     Raises
     ------
     InvalidOptionError
-        If the size or the offset is no duration.
+        If the size or the offset is no duration, with a zone no whole days, or the zone is none.
 
     Examples
     --------
@@ -82,9 +92,40 @@ def in_open_window(
     ... # doctest: +SKIP
     >>> hourly = rides.groupBy(window("event_time", "1 hour")).count()  # doctest: +SKIP
     """
-    size_us, offset_us = option_ms("size", size) * 1_000, option_ms("offset", offset) * 1_000
-    if size_us <= 0:
-        raise InvalidOptionError("size", f"{size!r} is not above 0; say how long, as '1 hour'")
-    time = F.unix_micros("event_time")
-    end = time - F.pmod(time - offset_us, F.lit(size_us)) + size_us
+    if zone is not None:
+        end = _end_of_days(tumbling(size, offset, zone=zone))
+    else:
+        size_us, offset_us = (
+            option_ms(name, value) * 1_000
+            for name, value in (("size", size), ("offset", offset))
+        )
+        if size_us <= 0:
+            cure = "is not above 0; say how long, as '1 hour'"
+            raise InvalidOptionError("size", f"{size!r} {cure}")
+        end = _next_start(F.unix_micros("event_time"), size_us, offset_us)
     return df.where(~F.col("late") | (end > F.unix_micros("late_below")))
+
+
+def _next_start(time: Column, size: int, offset: int) -> Column:
+    """Return the first start of a window after a time, all in microseconds."""
+    return time - F.pmod(time - offset, F.lit(size)) + size
+
+
+def _end_of_days(windows: LocalDayWindows) -> Column:
+    """Return when the window of a row ends, in microseconds, as `LocalDayWindows` has it.
+
+    Spark turns the midnight that clocks skip into the time at which they go on.
+    """
+
+    def first_moment(midnight: Column) -> Column:
+        shown = F.timestamp_micros(midnight)
+        return F.unix_micros(F.to_utc_timestamp(shown, windows.zone))
+
+    shown = F.unix_micros(F.from_utc_timestamp("event_time", windows.zone))
+    tomorrow = _next_start(shown, _DAY_US, 0)
+    # Where clocks go back over midnight, they show the day before for a while.
+    has_begun = first_moment(tomorrow) <= F.unix_micros("event_time")
+    today = F.when(has_begun, tomorrow).otherwise(tomorrow - _DAY_US)
+    return first_moment(
+        _next_start(today, windows.days * _DAY_US, windows.offset_days * _DAY_US)
+    )

@@ -1,4 +1,4 @@
-"""The spans of event time that rows are merged by: panes of sliding windows, and sessions."""
+"""The spans of event time that rows are merged by: panes of sliding windows, local days, and sessions."""
 
 from math import gcd
 from typing import Protocol, TypeAlias
@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_source.operators.window_rows import Numbers, numbers
-from spark_source.processing.assigners import Assigner, SlidingWindows
+from spark_source.processing.assigners import Assigner, LocalDayWindows, SlidingWindows
 
 Breaks: TypeAlias = npt.NDArray[np.bool_]
 
@@ -22,13 +22,15 @@ class Spans(Protocol):
     def breaks(self, keys: Numbers, starts: Numbers, ends: Numbers) -> Breaks:
         """Return which spans begin another window than the span before, ordered by key and start."""
 
-    def windows(self, rows: pa.Table, gone: int) -> tuple[pa.Table, int]:
+    def windows(self, rows: pa.Table, kept: pa.Table, gone: int) -> tuple[pa.Table, int]:
         """Place spans of rows into windows.
 
         Parameters
         ----------
         rows
             With the columns ``start``, ``end`` and ``arrived``.
+        kept
+            The windows that there are, with the columns ``start`` and ``end``.
         gone
             Windows that end at this time or before are freed.
 
@@ -59,7 +61,7 @@ class PaneSpans:
         """Tell panes and windows apart by key and start."""
         return _differ(keys) | _differ(starts)
 
-    def windows(self, rows: pa.Table, gone: int) -> tuple[pa.Table, int]:
+    def windows(self, rows: pa.Table, kept: pa.Table, gone: int) -> tuple[pa.Table, int]:  # noqa: ARG002
         """Repeat panes for each of their windows that is not gone."""
         panes, last_ends = numbers(rows["start"]), numbers(rows["end"])
         # The least end of a window that contains the pane, and of one that is not gone, too.
@@ -75,6 +77,47 @@ class PaneSpans:
         return placed.append_column("end", pa.array(ends)), int(
             numbers(rows["arrived"])[partially].sum()
         )
+
+
+class LocalDaySpans:
+    """Windows of local days, of which a row is in one."""
+
+    def __init__(self, assigner: LocalDayWindows) -> None:
+        self._window_of = assigner.window_of
+
+    def of_rows(self, times: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the windows of rows; a zone is asked once for each window."""
+        left, found = np.unique(times), list[tuple[int, int]]()
+        while len(left):
+            found.append(self._window_of(int(left[0])))
+            left = left[np.searchsorted(left, found[-1][1]) :]
+        starts, ends = np.array(found, np.int64).reshape(-1, 2).T
+        at = np.searchsorted(starts, times, side="right") - 1
+        return starts[at], ends[at]
+
+    def breaks(self, keys: Numbers, starts: Numbers, ends: Numbers) -> Breaks:  # noqa: ARG002
+        """Tell windows apart by key and start."""
+        return _differ(keys) | _differ(starts)
+
+    def windows(self, rows: pa.Table, kept: pa.Table, gone: int) -> tuple[pa.Table, int]:  # noqa: ARG002
+        """Let rows of days that have windows join these as they are.
+
+        A newer database of time zones, after a restart, may begin and end these days elsewhere.
+        """
+        starts, first = np.unique(numbers(kept["start"]), return_index=True)
+        ends = numbers(kept["end"])[first]
+        by_now, _ = self.of_rows((starts + ends) // 2)
+        opened = dict(zip(by_now.tolist(), zip(starts, ends, strict=True), strict=True))
+        days, first, at = np.unique(
+            numbers(rows["start"]), return_index=True, return_inverse=True
+        )
+        spans = zip(days, numbers(rows["end"])[first], strict=True)
+        placed = np.array([opened.get(span[0], span) for span in spans], np.int64)
+        named = {"start": placed[at, 0], "end": placed[at, 1]}
+        others = rows.drop_columns(list(named))
+        for name, times in named.items():
+            others = others.append_column(name, pa.array(times))
+        return others, 0
 
 
 class SessionSpans:
@@ -97,7 +140,7 @@ class SessionSpans:
         other_key[1:] |= starts[1:] > latest[:-1]
         return other_key
 
-    def windows(self, rows: pa.Table, gone: int) -> tuple[pa.Table, int]:  # noqa: ARG002
+    def windows(self, rows: pa.Table, kept: pa.Table, gone: int) -> tuple[pa.Table, int]:  # noqa: ARG002
         """Return the rows: each is in one session, which is gone or not as a whole."""
         return rows, 0
 
@@ -106,6 +149,8 @@ def spans_of(assigner: Assigner) -> Spans:
     """Return the spans of an assigner's windows."""
     if isinstance(assigner, SlidingWindows):
         return PaneSpans(assigner)
+    if isinstance(assigner, LocalDayWindows):
+        return LocalDaySpans(assigner)
     return SessionSpans(assigner.gap_ms)
 
 

@@ -204,7 +204,7 @@ class WindowOperator:
     def _take(self, windows: pa.Table, rows: pa.Table, step: _Step) -> pa.Table:
         """Add rows to their windows, and fire those of them that have closed already."""
         numbered = rows.drop_columns("row").append_column("at", pa.array(range(len(rows))))
-        placed, step.partially_late = self._spans.windows(numbered, step.gone)
+        placed, step.partially_late = self._spans.windows(numbered, windows, step.gone)
         nothing = pa.repeat(0, len(placed))
         arrived = placed.append_column("unsaid", placed["arrived"])
         arrived = arrived.append_column("pane_index", nothing).drop_columns("at")

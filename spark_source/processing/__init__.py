@@ -6,6 +6,7 @@ and what came of it.
 
 from spark_source.processing.aggregates import Aggregate, BuiltIn, count, max, mean, min, sum  # noqa: A004
 from spark_source.processing.assigners import (
+    LocalDayWindows,
     SessionWindows,
     SlidingWindows,
     session,
@@ -32,6 +33,7 @@ __all__ = [
     "Event",
     "EventTimeProcessor",
     "ListState",
+    "LocalDayWindows",
     "MapState",
     "MissingEventTimeError",
     "OpenContext",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.processing import (
+    LocalDayWindows,
     SessionWindows,
     SlidingWindows,
     WindowSettings,
@@ -18,6 +19,7 @@ from tests.conformance.arrow_windows import ArrowOperator, schemas_of
 from tests.conformance.event_time import AGGREGATES
 from tests.property.arrivals import Step, any_steps
 from tests.window_model import WindowModel, WindowStep
+from tidegauge.event_time import END_OF_TIME
 
 
 class _Distinct:
@@ -47,6 +49,7 @@ _ASSIGNERS: st.SearchStrategy[Assigner] = st.one_of(
         lambda drawn: SlidingWindows(drawn[0], 1 + drawn[1] % drawn[0], drawn[2])
     ),
     st.builds(SessionWindows, _SIZES),
+    st.builds(LocalDayWindows, st.integers(1, 3), st.just("Europe/Paris"), st.integers(-2, 2)),
 )
 _SETTINGS = st.builds(
     WindowSettings,
@@ -64,6 +67,8 @@ def test_windows_on_spark_say_what_those_of_the_operator_say(
     steps: list[Step],
     promised: bool,  # noqa: FBT001 (drawn)
 ) -> None:
+    if isinstance(settings.assigner, LocalDayWindows):
+        settings, steps = _in_days(settings, steps)
     schemas = schemas_of(pa.int64(), _RESULTS)
     on_spark = ArrowOperator(settings, promised=promised, schemas=schemas)
     operator = WindowModel(settings)
@@ -73,6 +78,26 @@ def test_windows_on_spark_say_what_those_of_the_operator_say(
         found = on_spark.step(state_on_spark, one.bound, one.rows)
         assert _without_state(found) == _without_state(expected)
         state, state_on_spark = expected.state, found.state
+
+
+_HOURS_MS = 5 * 3_600_000
+_SWITCH_MS = 1_711_846_800_000
+"""When the clocks of Paris skipped an hour on 2024-03-31."""
+
+
+def _in_days(settings: WindowSettings, steps: list[Step]) -> tuple[WindowSettings, list[Step]]:
+    """Move what was drawn to the days around a switch of clocks."""
+    return replace(settings, lateness_ms=settings.lateness_ms * _HOURS_MS), [
+        Step(
+            one.bound if one.bound in (None, END_OF_TIME) else _around_switch(one.bound),
+            [(key, _around_switch(time), *rest) for key, time, *rest in one.rows],
+        )
+        for one in steps
+    ]
+
+
+def _around_switch(time: int) -> int:
+    return _SWITCH_MS + time * _HOURS_MS
 
 
 def _without_state(step: WindowStep) -> WindowStep:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import TidegaugeDataSource, watermarked
 from spark_source.errors import InvalidOptionError
+from spark_source.frames.event_time import timed_by
 from tests.spark.feed import DAY, Feed, Followed
 
 INSIDE = "timestamp_millis(bigint(get_json_object(string(value), '$.at')))"
@@ -23,6 +24,31 @@ def _write(feed: Feed, *times: int | None) -> None:
 
 def _rows(df: DataFrame) -> DataFrame:
     return df.select("offset", F.unix_millis("event_time") - DAY, "late", "late_by")
+
+
+@pytest.mark.parametrize(
+    ("local", "time_us"),
+    [
+        ("timestamp_ntz'2024-07-01 12:00:00.000123'", 1_719_828_000_000_123),
+        ("date'2024-07-01'", 1_719_784_800_000_000),
+    ],
+)
+def test_a_time_without_a_zone_is_refused_with_a_cast_that_no_session_changes(
+    spark: SparkSession, local: str, time_us: int
+) -> None:
+    df = spark.range(1).selectExpr(f"{local} AS at")
+    with pytest.raises(InvalidOptionError, match="name its zone: event_time=") as raised:
+        timed_by(df, F.col("at"))
+    cure = str(raised.value).split('"')[1]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    found = []
+    try:
+        for session_zone in ("Asia/Tokyo", "UTC"):
+            spark.conf.set("spark.sql.session.timeZone", session_zone)
+            found += timed_by(df, F.expr(cure)).select(F.unix_micros("event_time")).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert found == [(time_us,)] * 2
 
 
 @pytest.mark.parametrize("form", [str, F.expr], ids=["SQL", "Column"])

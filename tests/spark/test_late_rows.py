@@ -2,6 +2,8 @@
 
 import time
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from reader_client import StreamClient
 from spark_source import TidegaugeDataSource, in_open_window, split_late, watermarked
 from spark_source.errors import InvalidOptionError
+from spark_source.processing import LocalDayWindows
 from tests.spark.feed import DAY, Feed, Followed
 from writer_client import Writer
 
@@ -183,6 +186,36 @@ def test_windows_with_an_offset_and_sliding_ones_are_exact_too(
         (5_000, 3),
         (10_000, 1),
     ]
+
+
+_SWITCHES = {
+    "Europe/Paris": (2024, 3, 31),
+    "America/Sao_Paulo": (2018, 11, 4),  # the day begins at 01:00
+    "America/St_Johns": (2006, 10, 29),  # at 00:01 clocks go back by an hour
+    "Antarctica/Vostok": (1994, 2, 1),  # at midnight they go back by seven
+    "Pacific/Apia": (2011, 12, 30),  # there is no such day
+}
+
+
+def test_late_rows_are_kept_until_their_local_days_end(spark: SparkSession) -> None:
+    kept, expected = [], []
+    for zone, switch in _SWITCHES.items():
+        first = int(datetime(*switch, tzinfo=UTC).timestamp()) * 1_000 - 3 * 86_400_000
+        times = range(first + 10, first + 6 * 86_400_000, 1_800_000)
+        for days in (1, 7):
+            ends = [LocalDayWindows(days, zone).window_of(each)[1] for each in times]
+            df = spark.createDataFrame(list(zip(times, ends, strict=True)), "t long, end long")
+            rows = df.selectExpr(
+                f"concat('{zone} ', {days}, ' ', t) AS name",
+                "timestamp_millis(t) AS event_time",
+                "explode(array(true, false)) AS open",
+                "timestamp_millis(end - int(open)) AS late_below",
+                "true AS late",
+            )
+            kept.append(in_open_window(rows, timedelta(days=days), zone=zone))
+            expected += [(f"{zone} {days} {each}", True) for each in times]
+    found = reduce(DataFrame.union, kept).select("name", "open").collect()
+    assert sorted(map(tuple, found)) == sorted(expected)
 
 
 def test_a_window_without_length_is_refused(spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from decimal import Decimal
 from itertools import permutations
 from math import isnan, nan
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -14,19 +15,23 @@ from spark_source.operators.window_errors import AggregateTypeError, BoundAheadE
 from spark_source.operators.window_rows import LATE_BELOW
 from spark_source.operators.windows import WindowOperator
 from spark_source.processing import (
+    LocalDayWindows,
     MissingEventTimeError,
     SessionWindows,
     SlidingWindows,
     StateMismatchError,
     WindowSettings,
     aggregates,
+    assigners,
     count,
 )
 from spark_source.processing.aggregates import Aggregate, BuiltIn
 from spark_source.processing.assigners import Assigner
 from tests.conformance.arrow_windows import ArrowOperator, schemas_of
 from tests.window_model import WindowModel
+from tidegauge.event_time import END_OF_TIME
 
+HOUR_MS = 3_600_000
 TUMBLING = SlidingWindows(10, 10)
 SESSION = SessionWindows(10)
 
@@ -178,10 +183,39 @@ def _operator(**changes: Any) -> ArrowOperator:
     return ArrowOperator(settings, schemas=schemas_of(pa.int64(), results))
 
 
+DAYS = LocalDayWindows(1, "Europe/Paris")
+
+
+def test_an_open_day_stays_as_it_is_when_the_database_of_zones_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begins, ends = 1_711_839_600_000, 1_711_922_400_000  # 2024-03-31 in Paris
+    step = _operator(assigner=DAYS).step(None, None, [("a", begins, 0, 0, 1)])
+    assert step.next_bound == ends
+    # As if it had been decided that the clocks stay in winter: days begin an hour later.
+    monkeypatch.setattr(assigners, "find_zone", lambda _: ZoneInfo("Etc/GMT-1"))
+    rows = [
+        ("a", ends - 1, 0, 1, 1),
+        ("b", begins + 1, 0, 2, 1),
+        ("a", ends + HOUR_MS, 0, 3, 1),
+    ]
+    operator = _operator(assigner=DAYS)
+    step = operator.step(step.state, ends - 1, rows)
+    assert (step.out, step.windows) == ([], 3)
+    step = operator.step(step.state, ends, [])
+    assert [(one.key, one.start_ms, one.end_ms, one.values) for one in step.out] == [
+        ("a", begins, ends, (2,)),
+        ("b", begins, ends, (1,)),
+    ]
+    [last] = operator.step(step.state, END_OF_TIME, []).out
+    assert (last.start_ms, last.values) == (ends + HOUR_MS, (1,))
+
+
 @pytest.mark.parametrize(
     ("changes", "setting"),
     [
         ({"assigner": SESSION}, "assigner"),
+        ({"assigner": DAYS}, "assigner"),
         ({"aggregates": {"n": count(), "sum": aggregates.sum("value")}}, "aggregates"),
         ({"accumulation": "discarding"}, "accumulation"),
         ({"buckets": 2}, "buckets"),
