@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import indent
-from typing import Generic, TypeVar
+from typing import Generic, TextIO, TypeVar
 
 from pydantic_core import to_json
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -17,6 +17,15 @@ _DISPENSABLE = 3
 """From this rank on columns go before words are wrapped."""
 _FRACTION = re.compile(r"\.\d{3}Z\Z")
 _T = TypeVar("_T")
+
+
+def print_line(line: str, file: TextIO) -> None:
+    """Print a line: on a terminal it breaks at words, unless it is indented, as commands are."""
+    console = Console(file=file)
+    if console.is_terminal and not line.startswith(" "):
+        console.print(Text(line))
+    else:
+        print(line, file=file, flush=True)
 
 
 class Listing:
@@ -78,7 +87,9 @@ class Listing:
         while _wide([widths[at] for at in shown]) > room:
             least = max(shown, key=lambda at: self.ranks[at])
             if wrapping is not None and self.ranks[least] < _DISPENSABLE:
-                widths[wrapping] = min(widths[wrapping], _LEAST_WRAPPED)
+                words = (word for row in rows for word in row[wrapping].plain.split())
+                least_wide = max(map(len, words), default=0)
+                widths[wrapping] = min(widths[wrapping], max(_LEAST_WRAPPED, least_wide))
                 wrapping = None
             elif self.ranks[least] == 0:
                 return None

@@ -145,7 +145,10 @@ def window(
     path = f"/v1/reader-groups/{group}/time-window"
     if stream is None:
         windows = session.ask(lambda service: service.get(path, GroupWindows))
-        session.show(windows, *table_of_windows(windows.windows).lines(with_headers=True))
+        if session.as_json:
+            session.show(windows)
+        else:
+            Output(table_of_windows, as_json=False).page(windows.windows)
         return
     found = session.ask(lambda service: service.get(path, TimeWindowInfo, stream=stream))
     session.show(

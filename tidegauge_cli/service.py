@@ -6,17 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing
 from datetime import timedelta
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args
 
 import typer
 from pydantic import BaseModel
 from pydantic_core import to_json
-from rich.console import Console
-from rich.text import Text
 
 from tidegauge.client.outage import TAKE_OVER, Tell
 from tidegauge.errors import TidegaugeError
 from tidegauge.wire.writers import Watermark
+from tidegauge_cli.listing import print_line
 from tidegauge_cli.options import LOCAL, Json, Token, Url
 
 if TYPE_CHECKING:
@@ -66,16 +65,7 @@ class Service:
 
 def warn(text: str) -> None:
     """Print something that is no answer."""
-    _print(f"tidegauge: {text}", sys.stderr)
-
-
-def _print(line: str, file: TextIO) -> None:
-    """Print a line: on a terminal it breaks at words, unless it is indented, as commands are."""
-    console = Console(file=file)
-    if console.is_terminal and not line.startswith(" "):
-        console.print(Text(line))
-    else:
-        print(line, file=file, flush=True)
+    print_line(f"tidegauge: {text}", sys.stderr)
 
 
 class Session(NamedTuple):
@@ -110,8 +100,7 @@ class Session(NamedTuple):
         try:
             return asyncio.run(run())
         except (TidegaugeError, ValueError) as error:
-            warn(str(error))
-            sys.exit(1)
+            sys.exit(f"tidegauge: {error}")
 
     def show(self, answer: BaseModel | Mapping[str, object], *lines: str) -> None:
         """Print the answer to a program, or lines for people."""
@@ -119,7 +108,7 @@ class Session(NamedTuple):
             print(to_json(answer, indent=2).decode())
             return
         for line in lines:
-            _print(line, sys.stdout)
+            print_line(line, sys.stdout)
 
 
 def _options(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:

@@ -46,6 +46,11 @@ def _run(app: Callable[[], None]) -> None:
             except BrokenPipeError:  # whoever read it has seen enough
                 _discard_rest()
                 sys.exit(1)
+        if isinstance(ending.code, str) and sys.stderr is not None and sys.stderr.isatty():
+            from tidegauge_cli.listing import print_line  # noqa: PLC0415 (it ends anyway)
+
+            print_line(ending.code, sys.stderr)
+            sys.exit(1)
         raise
 
 

@@ -10,7 +10,7 @@ from tests.listed_streams import NOW, brief_of
 from tidegauge.wire.groups import ListedGroup
 from tidegauge.wire.streams import BriefStreamList
 from tidegauge.wire.writers import WriterInfo
-from tidegauge_cli.listing import Listing
+from tidegauge_cli.listing import Listing, print_line
 from tidegauge_cli.tables import judge, table_of_groups, table_of_streams, table_of_writers
 
 WRITERS = [
@@ -129,11 +129,10 @@ def test_a_pipe_gets_every_column_however_wide() -> None:
         (
             60,
             [
-                "stream         watermark             state",
-                "shop/orders    2027-01-15T07:59:40Z  held by",
-                "                                     gateway-7-of-warehouse-",
-                "                                     12 and 2 more for 53s",
-                "shop/payments  2027-01-15T07:59:40Z  moving",
+                "stream         state",
+                "shop/orders    held by gateway-7-of-warehouse-12 and 2 more",
+                "               for 53s",
+                "shop/payments  moving",
             ],
         ),
         (
@@ -197,3 +196,24 @@ def test_what_is_of_a_group_stands_in_its_first_line_alone() -> None:
     )
     rows = [[cell.plain for cell in row] for row in table_of_groups([group]).rows]
     assert rows == [["a/g", "a/b", "x", "1", "1", "1m"], ["a/g", "", "y", "1", "", ""]]
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_on_a_terminal_a_line_breaks_at_words_and_a_command_nowhere(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, sentence = _Terminal(), "The watermark has stood for 8h: " + "gateway-7 " * 30
+    command = f"  tidegauge expire shop/orders {'gateway-7' * 20}"
+    print_line(sentence, terminal)
+    print_line(command, terminal)
+    *lines, last = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines).split() == sentence.split()
+    assert last == command
