@@ -200,13 +200,6 @@ def test_any_role_is_enough_to_see_a_stream_and_its_writers(house: House) -> Non
             assert house.client.get(path + call, headers=header).status_code == 200
 
 
-def test_the_front_page_needs_no_token_and_takes_a_wrong_one_for_none(house: House) -> None:
-    house.put("/v1/streams/mine/shown", {"segments": 1})
-    for header in ({}, {"authorization": "Bearer tg_wrong"}):
-        answer = house.client.get("/", headers=header)
-        assert (answer.status_code, answer.json()["streams"]) == (200, [])
-
-
 @pytest.mark.parametrize("call", ["GET /v1/streams", "POST /v1/note-times", "GET /metrics"])
 def test_two_tokens_in_one_request_are_refused_even_if_both_are_good(
     house: House, call: str
