@@ -399,9 +399,12 @@ def test_what_cannot_be_written_is_refused_at_once(shared_server: ServerProcess)
             writer.write("7", key=7)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="integer milliseconds"):
             writer.write("7", key="k", event_time=1.5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="are these microseconds"):
+            writer.write("7", key="k", event_time=1_704_067_200_000_000)
         with pytest.raises(ValueError, match="no time zone"):
             writer.note_time(datetime(2024, 1, 1))  # noqa: DTZ001 (that is the point)
-    assert _numbers(shared_server, stream) == []
+        writer.write("8", key="k", event_time=1_704_067_200_000)
+    assert _numbers(shared_server, stream) == [8]
 
 
 def test_a_process_that_ends_without_closing_its_writer_says_so(
