@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from math import inf, nan
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +98,11 @@ def test_it_is_asked_as_one_on_disk_is(table: dict[str, str]) -> None:
     assert found == [0, 2, None]
     with pytest.raises(IncompleteTableError, match="it is complete until 2000"):
         wait_for(TABLE, 2_001, timeout=0, storage_options=table)
+    for timeout in (nan, inf):
+        with pytest.raises(ValueError, match=f"timeout is {timeout}; pass seconds, or leave"):
+            wait_for(TABLE, 2_001, timeout=timeout, storage_options=table)
+    with pytest.raises(TypeError, match="timeout is True; pass a timedelta"):
+        wait_for(TABLE, 2_001, timeout=True, storage_options=table)
 
 
 def test_who_waits_sees_the_commit_that_comes(table: dict[str, str]) -> None:

@@ -49,6 +49,16 @@ def test_a_note_that_is_none_is_told() -> None:
         Note.from_summary({"tidegauge.until": "5"})
 
 
+@pytest.mark.parametrize(
+    "until", ["true", "1.5", "10000000000000000000", "-9223372036854775809"]
+)
+def test_a_time_that_is_none_or_beyond_64_bits_makes_no_note(until: str) -> None:
+    with pytest.raises(ValueError, match="is not readable: until"):
+        Note.from_metadata(f'{{"tidegauge": {{"until": {until}, "job": "hourly"}}}}')
+    with pytest.raises(ValueError, match="is not readable: until"):
+        Note.from_summary({"tidegauge.until": until, "tidegauge.job": "hourly"})
+
+
 def test_members_of_later_versions_are_no_error() -> None:
     assert Note.from_summary({**NOTE.to_summary(), "tidegauge.colour": "blue"}) == NOTE
 

@@ -102,7 +102,7 @@ def note(  # noqa: PLR0913 (fields of a note)
         ``delta`` for ``CommitProperties(custom_metadata=…)`` of delta-rs, ``iceberg`` for
         ``snapshot_properties=…`` of pyiceberg.
     final
-        Whether no row follows at all.
+        Whether no row follows at all. It stands: a table that has ended does not begin again.
     query, batch, late
         See `Note`.
 
@@ -205,6 +205,8 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
         See `version_at`.
     TypeError
         If the timeout is something else.
+    ValueError
+        If it is no length of time, such as a NaN.
 
     Examples
     --------
@@ -212,9 +214,7 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
     ... # doctest: +SKIP
     """
     wanted = _time(time)
-    patience = timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout
-    if patience is not None:
-        check_span("timeout", patience)
+    patience = None if timeout is None else _span(timeout)
     if url is not None:
         with _marks(url, stream, token) as marks:
             return marks.wait_for(wanted, patience)
@@ -238,6 +238,18 @@ def _version_at(log: TableLog, time: int) -> int | None:
     check_jobs(log.name, log.newest_first())
     found = first_complete(log.name, time, log.newest_first())
     return None if found is None else found.version
+
+
+def _span(timeout: float | timedelta) -> timedelta:
+    """Read a timeout; ``TypeError`` or ``ValueError`` if it is none."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        return check_span("timeout", timeout)
+    try:
+        return timedelta(seconds=timeout)
+    except (ValueError, OverflowError):
+        cure = "pass seconds, or leave it out to wait for as long as it takes"
+        msg = f"timeout is {timeout}; {cure}"
+        raise ValueError(msg) from None
 
 
 def _time(given: int | str | datetime) -> int:

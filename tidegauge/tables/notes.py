@@ -5,15 +5,17 @@ that every row below ``until`` that is not late is in a version at or below v.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.event_time import END_OF_TIME, FIRST_TIME
 
 MEMBER = "tidegauge"
 """Of the JSON object in ``userMetadata`` of a Delta commit; the prefix in an Iceberg summary."""
+
+_N = TypeVar("_N")
 
 
 class Note(BaseModel):
@@ -41,9 +43,10 @@ class Note(BaseModel):
         Whether the job is a stream, to which several queries note time.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # Strict: JSON's true is no time.
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
-    until: int | None = None
+    until: Annotated[int | None, Field(ge=FIRST_TIME, le=END_OF_TIME)] = None
     final: bool = False
     job: str
     query: str | None = None
@@ -93,7 +96,7 @@ class Note(BaseModel):
             If a note is there, and is none that this version can read.
         """
         found = (_object(metadata) or {}).get(MEMBER)
-        return None if found is None else _valid(cls, found)
+        return None if found is None else _valid(cls.model_validate, found)
 
     def to_summary(self) -> dict[str, str]:
         """Write it as entries of the summary of an Iceberg snapshot."""
@@ -115,7 +118,7 @@ class Note(BaseModel):
         found = {
             name[len(prefix) :]: one for name, one in summary.items() if name.startswith(prefix)
         }
-        return _valid(cls, found) if found else None
+        return _valid(cls.model_validate_strings, found) if found else None
 
     def _written(self) -> dict[str, Any]:
         unsaid = {name for name in ("took_over", "shared") if not getattr(self, name)}
@@ -130,9 +133,9 @@ def _object(text: str | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _valid(cls: type[Note], found: object) -> Any:  # noqa: ANN401 (the caller's own class)
+def _valid(read: Callable[[Any], _N], found: object) -> _N:
     try:
-        return cls.model_validate(found)
+        return read(found)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         place = ".".join(map(str, wrong["loc"]))
