@@ -7,6 +7,7 @@ Each commit says until when the table is complete. Run it again and again, but n
 
 import json
 import sys
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -19,13 +20,47 @@ from tidegauge.tables import complete_until, note
 
 
 def archived(table: str) -> tuple[int, str] | None:
-    """Find the newest version, and the cut of the stream up to which it has all; None if none."""
-    if DeltaTable.is_deltatable(table):
-        for commit in DeltaTable(table).history():
-            told = json.loads(commit.get("userMetadata") or "{}")
-            if "archived" in told:
-                return commit["version"], told["archived"]
+    """Find the newest version, and the cut of the stream up to which it has all; None if none.
+
+    A RESTORE takes back versions, with their cuts.
+    """
+    if not DeltaTable.is_deltatable(table):
+        return None
+    commits = {commit["version"]: commit for commit in DeltaTable(table).history()}
+    version = max(commits)
+    while version >= 0:
+        if version not in commits:
+            msg = (
+                f"{table}: version {version} is no longer in its log; archive into a new table"
+            )
+            raise ValueError(msg)
+        words = _words(commits[version])
+        if "archived" in words:
+            return version, words["archived"]
+        version = _before(commits[version])
     return None
+
+
+def _words(commit: dict[str, Any]) -> dict[str, Any]:
+    """Read the metadata of a commit; that of others may be any text."""
+    try:
+        words = json.loads(commit.get("userMetadata") or "{}")
+    except ValueError:
+        return {}
+    return words if isinstance(words, dict) else {}
+
+
+def _before(commit: dict[str, Any]) -> int:
+    """Find the version that a commit builds on."""
+    if commit["operation"] != "RESTORE":
+        return int(commit["version"]) - 1
+    version = commit["operationParameters"].get("version")
+    if version is None:
+        msg = (
+            f"version {commit['version']} is a RESTORE to a time; RESTORE to a version's number"
+        )
+        raise ValueError(msg)
+    return int(version)
 
 
 def archive(url: str, stream: str, table: str, time: int) -> tuple[int, str] | None:
@@ -46,9 +81,9 @@ def archive(url: str, stream: str, table: str, time: int) -> tuple[int, str] | N
     late = sum(until is not None and at < until for at in rows["event_time"].to_pylist())
     is_end = mark.lower == END_OF_TIME
     said = note(None if is_end else mark.lower, job="archive", final=is_end, late=late)
-    told = json.loads(said["userMetadata"]) | {"archived": format_position(mark.cut)}
+    words = json.loads(said["userMetadata"]) | {"archived": format_position(mark.cut)}
     times = rows["event_time"].cast(pa.timestamp("ms", "UTC"))
-    metadata = CommitProperties(custom_metadata={"userMetadata": json.dumps(told)})
+    metadata = CommitProperties(custom_metadata={"userMetadata": json.dumps(words)})
     rows = rows.set_column(0, "event_time", times)
     write_deltalake(table, rows, mode="append", commit_properties=metadata)
     return archived(table)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from pyspark.sql import SparkSession
 
 from examples.archive import archive, archived
@@ -35,11 +35,19 @@ def test_a_table_has_the_past_of_a_stream_and_a_query_reads_the_rest(
             writer.write(b"", key="late", event_time=_DAY)
             writer.note_time(_DAY + 4_000)
             writer.flush()
-        first, newest = archived(table), archive(url, _NAME, table, _DAY + 3_000)
+        first = archived(table)
+        assert first is not None
+        archive(url, _NAME, table, _DAY + 3_000)
+        assert version_at(table, _DAY + 1_000) == first[0]
+        # What a RESTORE takes back is archived again.
+        lake_spark.sql(f"RESTORE delta.`{table}` TO VERSION AS OF 0")
+        assert archived(table) == first
+        newest = archive(url, _NAME, table, _DAY + 3_000)
         assert archive(url, _NAME, table, _DAY + 3_000) == newest
-    assert first is not None
+        words = CommitProperties(custom_metadata={"userMetadata": "somebody's words"})
+        DeltaTable(table).optimize.compact(commit_properties=words)
+        assert archived(table) == newest
     assert newest is not None
-    assert version_at(table, _DAY + 1_000) == first[0]
     reached = complete_until(table)
     assert reached is not None
     assert reached >= _DAY + 3_000
