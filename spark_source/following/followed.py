@@ -338,7 +338,8 @@ class TableWatch:
         if noted is None and has_ended(self._log.newest_first(), had_notes=had_notes):
             problem = (
                 "its notes were ended by a restore, a rollback or an overwrite. Let its job take "
-                "over (take_over=True), and start the query again"
+                "over (take_over=True), and start the query with a new checkpoint; of a Delta "
+                "table without startingVersion"
             )
             raise UnfollowedTableError(self._log.name, problem)
         if noted is not None and noted.time != self.watermark:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_source.sink.engines import Format
@@ -111,6 +112,18 @@ class Lake:
         """Read a table as a stream."""
         name = self.table(name) if self.format == "delta" else self.sql(name)
         return spark.readStream.format(self.format).options(**options).load(name)
+
+    def take_back(self, spark: SparkSession, name: str) -> None:
+        """Undo the newest commit: RESTORE a Delta table, roll an Iceberg table back."""
+        if self.format == "delta":
+            before = DeltaTable(self.table(name)).version() - 1
+            spark.sql(f"RESTORE {self.sql(name)} TO VERSION AS OF {before}")
+            return
+        snapshots = self.read(spark, f"{name}.snapshots").orderBy("committed_at")
+        before = snapshots.collect()[-2]["snapshot_id"]
+        spark.sql(
+            f"CALL {_CATALOG}.system.rollback_to_snapshot('{self.table(name)}', {before})"
+        )
 
     @property
     def _settings(self) -> Mapping[str, str]:

@@ -262,6 +262,35 @@ def test_a_table_that_was_made_again_fails_the_query_that_read_it(
     assert "hunter2" not in hours._jdf.queryExecution().toString()
 
 
+def test_after_a_restore_a_new_checkpoint_reads_the_table_as_it_is(
+    lake_spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """On Delta the old one can go on, and keeps what was taken back."""
+    history, old, new = (
+        History(lake, "back"),
+        Seen(str(tmp_path / "old")),
+        Seen(str(tmp_path / "new")),
+    )
+
+    def start(seen: Seen, **options: Any) -> StreamingQuery:
+        read = followed(lake_spark, history, seen.checkpoint, **options)
+        return seen.start(_by_hour(read))
+
+    for hour in range(3):
+        history.commit([BEGIN + hour * HOUR], BEGIN + (hour + 1) * HOUR)
+    old.until_bound(start(old), history.until)
+    lake.take_back(lake_spark, history.name)
+    history.commit([BEGIN + 3 * HOUR], BEGIN + 4 * HOUR)
+    refused = r"DELTA_SOURCE_IGNORE_DELETE|Snapshot.parentId\(\)\" is null"
+    with pytest.raises(StreamingQueryException, match=refused):
+        start(old).awaitTermination()
+    new.until_bound(start(new, maxFilesPerTrigger=9), history.until)
+    assert sorted(new.rows) == [(BEGIN, [0]), (BEGIN + HOUR, [1]), (BEGIN + 3 * HOUR, [3])]
+    if lake.format == "delta":
+        old.until_bound(start(old, skipChangeCommits=True), history.until)
+        assert sorted(old.rows) == [(BEGIN + hour * HOUR, [hour]) for hour in range(4)]
+
+
 @dataclass
 class Noted:
     """A table whose commits say nothing: its writer notes time to a stream."""
