@@ -1,9 +1,12 @@
 """The columns of a row, and what else Spark's plans say of them."""
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    DataType,
     LongType,
     StringType,
     StructField,
@@ -46,7 +49,23 @@ OPERATORS = "tidegauge.operators"
 LAST_WATERMARK = GREATEST_TIME - 1
 """At or above it is the end of time: `watermarked` may hand over the bound less 1 ms."""
 
+# A cast alone would take the session's zone, which another session may have otherwise.
+_TIMESTAMP_CURES = {
+    "timestamp_ntz": "name its zone: event_time=\"CAST(at || ' Europe/Paris' AS timestamp)\"",
+    "date": "name its zone: event_time=\"CAST(at || ' 00:00:00 Europe/Paris' AS timestamp)\"",
+}
+
 
 def schema_of(options: Options) -> StructType:
     """Name the columns of a row; a topic tells more than the embedded log."""
     return SCHEMA if options.kafka is None else KAFKA_SCHEMA
+
+
+def named(name: str) -> Column:
+    """Return the column of a name, which may have dots in it."""
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def timestamp_cure(found: DataType) -> str:
+    """Say how an event time of another type becomes a timestamp."""
+    return _TIMESTAMP_CURES.get(found.simpleString(), "cast it to timestamp")

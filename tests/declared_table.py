@@ -130,6 +130,9 @@ class Engine:
     def options(self, spark: Any, note: Note) -> dict[str, Any]:  # noqa: ARG002 (as the others)
         return {"note": note}
 
+    def check(self, spark: object) -> None:
+        """The session can write it."""
+
     def create(self, spark: Any, schema: Any) -> None:
         """The table is there."""
 

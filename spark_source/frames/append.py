@@ -8,13 +8,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+from pyspark.sql.types import TimestampType
 
+from spark_source.columns import timestamp_cure
 from spark_source.errors import InvalidOptionError
 from spark_source.frames.watermark import check_python, hide_tokens, plain
 from spark_source.frames.write import delay_of, refuse_guess, triggered
 from spark_source.options.durations import option_ms
-from spark_source.sink.engines import Format
+from spark_source.sink.engines import Format, make_table
 from spark_source.sink.job import TableOptions
 from spark_source.sink.tables import TableSink
 
@@ -58,7 +59,8 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     format
         ``delta`` or ``iceberg``.
     event_time
-        SQL for the time of a row, such as ``window.start``, by which late rows are counted.
+        SQL for the time of a row, a timestamp such as ``window.start``, by which late rows are
+        counted.
     checkpoint
         Of the query: where it goes on, and by what its batches are told apart.
     output_delay, late_panes
@@ -68,7 +70,8 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     take_over
         Declare the table's time in place of another query, of this job or of another one, or
         after notes that have ended; once for a checkpoint, so that what is left in a job does no
-        harm when that restarts.
+        harm when that restarts. After a final note all rows are late: a table that has ended does
+        not begin again.
     note_every
         A time that rises while no rows come is committed this often at most; with the trigger
         ``availableNow`` at once.
@@ -137,12 +140,18 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     )
     rows = plain(df.drop(*_NOT_WRITTEN))
     _check_event_time(rows, event_time)
-    options.engine().create(spark, rows.schema)
-    sink = TableSink(options)
+    engine, sink = options.engine(), TableSink(options)
+    engine.check(spark)
     writer = rows.writeStream.foreachBatch(sink).outputMode("append")
     started = triggered(writer, name, trigger).option("checkpointLocation", checkpoint)
     query = started.start()
     sink.close_after(query)
+    try:
+        # Behind the start: a query that Spark refuses leaves no table, with columns of its own.
+        make_table(engine, spark, rows.schema)
+    except BaseException:
+        query.stop()
+        raise
     return query
 
 
@@ -194,21 +203,23 @@ def commit_options(  # noqa: PLR0913 (keywords of one query)
         storage_options=storage_options,
         catalog=catalog,
     )
+    engine = options.engine()
+    engine.check(batch.sparkSession)
     plan = TableSink(options).plan(batch, number)
     if plan.is_known:
         return None
     note = plan.note.model_copy(update={"late": late})
-    return options.engine().options(batch.sparkSession, note)
+    return engine.options(batch.sparkSession, note)
 
 
 def _check_event_time(rows: DataFrame, event_time: str) -> None:
-    """Refuse SQL that makes no time of a row, before a batch fails by it."""
+    """Refuse SQL that makes no timestamp of a row, before a batch fails by it."""
     try:
         found = rows.select(F.expr(event_time)).schema[0].dataType
     except AnalysisException as error:
         raise InvalidOptionError("event_time", str(error).partition("\n")[0]) from None
-    if not isinstance(found, TimestampType | TimestampNTZType | DateType):
-        problem = f"{event_time!r} is of type {found.simpleString()}; pass a timestamp"
+    if not isinstance(found, TimestampType):
+        problem = f"{event_time!r} is of type {found.simpleString()}; {timestamp_cure(found)}"
         raise InvalidOptionError("event_time", problem)
 
 

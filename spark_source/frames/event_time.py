@@ -4,15 +4,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.types import TimestampType
 
+from spark_source.columns import timestamp_cure
 from spark_source.errors import OUT_OF_RANGE, InvalidOptionError
 from spark_source.options.load import Options
 from spark_source.options.times import GREATEST_TIME, LEAST_TIME
-
-# A cast alone would take the session's zone, which another session may have otherwise.
-_CURES = {
-    "timestamp_ntz": "name its zone: event_time=\"CAST(at || ' Europe/Paris' AS timestamp)\"",
-    "date": "name its zone: event_time=\"CAST(at || ' 00:00:00 Europe/Paris' AS timestamp)\"",
-}
 
 
 def with_event_time(df: DataFrame, expression: Column | str, options: Options) -> DataFrame:
@@ -44,9 +39,8 @@ def timed_by(df: DataFrame, time: Column) -> DataFrame:
     """
     found = df.select(time.alias("event_time")).schema["event_time"].dataType
     if found != TimestampType():
-        kind = found.simpleString()
-        cure = _CURES.get(kind, "cast it to timestamp")
-        raise InvalidOptionError("event_time", f"is of type {kind}; {cure}")
+        problem = f"is of type {found.simpleString()}; {timestamp_cure(found)}"
+        raise InvalidOptionError("event_time", problem)
     return df.withColumn("event_time", time)
 
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
+from spark_source.columns import named
 from spark_source.errors import InvalidOptionError
 from spark_source.following.tick_source import TICK, TickDataSource
 from spark_source.following.topic_ids import topic_id
@@ -140,12 +141,8 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     marked = {"event_time": marked_time(operators, dedup_horizon), "watermark": plain_bound()}
     columns = [column for column in observed.columns if column != TICK]
     return observed.where(f"{TICK} IS NULL").select(
-        *(marked.get(column, _column(column)) for column in columns)
+        *(marked.get(column, named(column)) for column in columns)
     )
-
-
-def _column(name: str) -> Column:
-    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _packed(properties: Mapping[str, str] | None) -> str | None:

@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source.columns import OPERATORS, schema_of
+from spark_source.columns import OPERATORS, named, schema_of
 from spark_source.compatibility import warn_of_available_now
 from spark_source.data_source import TidegaugeDataSource
 from spark_source.errors import (
@@ -135,7 +135,7 @@ def plain(df: DataFrame) -> DataFrame:
     columns = []
     for field in df.schema.fields:
         metadata = {key: value for key, value in field.metadata.items() if key not in _MARKS}
-        columns.append(df[field.name].alias(field.name, metadata=metadata))
+        columns.append(named(field.name).alias(field.name, metadata=metadata))
     return df.select(*columns)
 
 

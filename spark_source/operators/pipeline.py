@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_source.columns import OPERATORS
+from spark_source.columns import OPERATORS, named, timestamp_cure
 from spark_source.errors import (
     InvalidOptionError,
     MissingColumnError,
@@ -110,13 +110,13 @@ def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
     """Name what is packed; without the marker, since Spark would drop late rows by it."""
     time = F.unix_micros("event_time")
     placed = (
-        (F.col(key), KEY),
+        (named(key), KEY),
         (time, TIME),
         (F.col("segment"), SEGMENT),
         (F.col("offset"), OFFSET),
     )
-    named = [*placed, *((df[each], each) for each in columns)]
-    return df.select(*(column.alias(name, metadata={}) for column, name in named))
+    packed = [*placed, *((df[each], each) for each in columns)]
+    return df.select(*(column.alias(name, metadata={}) for column, name in packed))
 
 
 def _ahead(df: DataFrame) -> int:
@@ -140,15 +140,15 @@ def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
         raise NoWatermarkError
     check_columns(df, ["event_time", "segment", "offset", key, *columns])
     schema = df.schema
-    if not isinstance(schema["event_time"].dataType, TimestampType):
-        found = schema["event_time"].dataType.simpleString()
-        raise InvalidOptionError(
-            "df", f"its column event_time is {found}; cast it to timestamp before the operator"
-        )
+    found = schema["event_time"].dataType
+    if not isinstance(found, TimestampType):
+        cure = timestamp_cure(found)
+        problem = f"its column event_time is {found.simpleString()}; {cure} before the operator"
+        raise InvalidOptionError("df", problem)
     if isinstance(schema[key].dataType, _UNORDERED):
-        found = schema[key].dataType.simpleString()
+        kind = schema[key].dataType.simpleString()
         raise InvalidOptionError(
-            "key", f"column {key!r} is {found}, and keys have an order; take a field of it"
+            "key", f"column {key!r} is {kind}, and keys have an order; take a field of it"
         )
 
 

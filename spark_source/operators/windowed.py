@@ -160,6 +160,10 @@ def _check_names(
     columns: list[str],
     aggregates: Mapping[str, Aggregate | BuiltIn],
 ) -> None:
+    for column in columns:
+        if "." in column:
+            cure = "has a dot; make one without, with withColumn()"
+            raise InvalidOptionError("aggregates", f"the column {column!r} {cure}")
     for column in (key, *columns):
         if column not in found:
             raise MissingColumnError(column, found)

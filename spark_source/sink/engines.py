@@ -19,6 +19,9 @@ _WAP = "spark.wap.id", "spark.wap.branch"
 class Engine(Protocol):
     """How Spark writes a table of some format."""
 
+    def check(self, spark: SparkSession) -> None:
+        """Raise `InvalidOptionError` if the session cannot write it."""
+
     def create(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, unless it is there."""
 
@@ -37,6 +40,9 @@ class Delta:
 
     def __init__(self, path: str) -> None:
         self._path = path
+
+    def check(self, spark: SparkSession) -> None:
+        """See `Engine`; a path needs no catalog."""
 
     def create(self, spark: SparkSession, schema: StructType) -> None:
         """See `Engine`."""
@@ -78,7 +84,7 @@ class Iceberg:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def create(self, spark: SparkSession, schema: StructType) -> None:
+    def check(self, spark: SparkSession) -> None:
         """See `Engine`."""
         catalog = self._name.partition(".")[0]
         if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
@@ -88,6 +94,9 @@ class Iceberg:
             if spark.conf.get(name, None) is not None:
                 cure = "is set: commits would not go to branch main; unset it"
                 raise InvalidOptionError(name, cure)
+
+    def create(self, spark: SparkSession, schema: StructType) -> None:
+        """See `Engine`."""
         if not spark.catalog.tableExists(self._name):
             spark.createDataFrame([], schema).writeTo(self._name).using("iceberg").create()
 
@@ -105,3 +114,15 @@ class Iceberg:
         newest = entries.agg(F.max("latest_sequence_number")).first()
         assert newest is not None  # noqa: S101 (an aggregate has a row)
         return int(newest[0] or 0)
+
+
+def make_table(engine: Engine, spark: SparkSession, schema: StructType) -> None:
+    """Create a table, unless it is there.
+
+    Whoever starts a query and the query's first batch do so at once: the loser's error is another
+    one in each format, and when it tries again the table is there.
+    """
+    try:
+        engine.create(spark, schema)
+    except Exception:  # noqa: BLE001 (raised again if it is something else)
+        engine.create(spark, schema)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source.checkpoints.checkpoint import Checkpoint
+from spark_source.sink.engines import make_table
 from spark_source.sink.job import Plan, TableJob, TableOptions
 
 
@@ -25,6 +26,8 @@ class TableSink:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Commit a batch; once, also where Spark repeats it."""
+        if self._job is None:
+            make_table(self._engine, frame.sparkSession, frame.schema)
         job = self._opened(number)
         with job.turn():
             plan = job.plan(frame, number)
@@ -74,7 +77,7 @@ class TableSink:
         """Run the frame, and count its rows and those below what the table was complete until."""
         late = F.lit(None).cast("boolean")
         if former is not None and self._options.event_time is not None:
-            late = F.unix_millis(F.expr(self._options.event_time).cast("timestamp")) < former
+            late = F.unix_millis(F.expr(self._options.event_time)) < former
         counted = frame.agg(F.count(F.lit(1)), F.count_if(late)).first()
         assert counted is not None  # noqa: S101 (an aggregate has a row)
         return counted[0], counted[1]

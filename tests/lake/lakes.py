@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_source.sink.engines import Format
@@ -113,17 +112,14 @@ class Lake:
         name = self.table(name) if self.format == "delta" else self.sql(name)
         return spark.readStream.format(self.format).options(**options).load(name)
 
-    def take_back(self, spark: SparkSession, name: str) -> None:
-        """Undo the newest commit: RESTORE a Delta table, roll an Iceberg table back."""
+    def go_back(self, spark: SparkSession, name: str, commits: int) -> None:
+        """Take back all but the first commits: RESTORE a Delta table, roll an Iceberg one back."""
         if self.format == "delta":
-            before = DeltaTable(self.table(name)).version() - 1
-            spark.sql(f"RESTORE {self.sql(name)} TO VERSION AS OF {before}")
+            spark.sql(f"RESTORE {self.sql(name)} TO VERSION AS OF {commits - 1}")
             return
-        snapshots = self.read(spark, f"{name}.snapshots").orderBy("committed_at")
-        before = snapshots.collect()[-2]["snapshot_id"]
-        spark.sql(
-            f"CALL {_CATALOG}.system.rollback_to_snapshot('{self.table(name)}', {before})"
-        )
+        snapshots = self.read(spark, f"{name}.snapshots").orderBy("committed_at").collect()
+        back = f"'{self.table(name)}', {snapshots[commits - 1]['snapshot_id']}"
+        spark.sql(f"CALL {_CATALOG}.system.rollback_to_snapshot({back})")
 
     @property
     def _settings(self) -> Mapping[str, str]:

@@ -3,13 +3,17 @@
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source import append_to_table, commit_options
 from spark_source.errors import (
@@ -18,12 +22,14 @@ from spark_source.errors import (
     ReplacedTableError,
     TableTakenError,
 )
+from spark_source.sink.engines import make_table
+from spark_source.sink.job import TableOptions
 from tests.lake.jobs import TABLE, Job, checked, note_of, rows, times, until
 from tests.lake.lakes import Lake
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.tables import TwoJobsError, note
+from tidegauge.tables import TwoJobsError, UnreadableTableError, note
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -38,7 +44,9 @@ def test_a_time_without_rows_is_withheld_by_a_query_that_runs_and_its_end_is_not
 ) -> None:
     def start(note_every: str) -> None:
         query = append_to_table(
-            feed.load(lake_spark).select("key", "event_time", "watermark"),
+            feed.load(lake_spark).select(
+                "key", "event_time", "watermark", F.col("key").alias("of.feed")
+            ),
             delta.table(TABLE),
             event_time="event_time",
             checkpoint=checkpoint,
@@ -59,7 +67,7 @@ def test_a_time_without_rows_is_withheld_by_a_query_that_runs_and_its_end_is_not
     feed.write(1_000)
     feed.note(2_000)
     start("1 second")
-    assert delta.read(lake_spark, TABLE).columns == ["key", "event_time"]
+    assert delta.read(lake_spark, TABLE).columns == ["key", "event_time", "of.feed"]
     assert times(delta) == [DAY + 1_000]
 
 
@@ -198,13 +206,7 @@ def _overwrite(spark: SparkSession, lake: Lake) -> None:
 
 def _restore(spark: SparkSession, lake: Lake) -> None:
     """Go back to the first version, which has neither rows nor a note."""
-    if lake.format == "delta":
-        spark.sql(f"RESTORE {lake.sql(TABLE)} TO VERSION AS OF 0")
-        return
-    first = spark.table(f"{lake.sql(TABLE)}.snapshots").orderBy("committed_at").first()
-    assert first is not None
-    back = f"'{lake.table(TABLE)}', {first['snapshot_id']}"
-    spark.sql(f"CALL lake.system.rollback_to_snapshot({back})")
+    lake.go_back(spark, TABLE, 1)
 
 
 @pytest.mark.parametrize("take_back", [_overwrite, _restore])
@@ -315,7 +317,7 @@ def test_commits_that_would_go_to_no_branch_are_refused(
     lake_spark.conf.set("spark.wap.id", "audit")
     try:
         with pytest.raises(InvalidOptionError, match="commits would not go to branch main"):
-            Job(lake_spark, iceberg, tmp_path / "q")
+            _commit_by_hand(lake_spark, iceberg, tmp_path)
     finally:
         lake_spark.conf.unset("spark.wap.id")
 
@@ -325,7 +327,12 @@ def test_a_catalog_that_spark_does_not_know_is_refused(
 ) -> None:
     catalog = {**(iceberg.catalog or {}), "name": "lakes"}
     with pytest.raises(InvalidOptionError, match="none named 'lakes'; set spark"):
-        Job(lake_spark, iceberg, tmp_path / "q", catalog=catalog)
+        _commit_by_hand(lake_spark, iceberg, tmp_path, catalog=catalog)
+
+
+def _commit_by_hand(spark: SparkSession, lake: Lake, folder: Path, **how: Any) -> None:
+    named = {"table": lake.table(TABLE), "checkpoint": str(folder), **lake.how, **how}
+    commit_options(rows(spark), 0, **named)
 
 
 def test_a_batch_function_of_a_users_own_commits_each_batch_once_with_a_note(
@@ -388,9 +395,31 @@ def test_what_would_make_a_guess_a_promise_is_refused(
         lake_spark.conf.unset(_POLICY)
     with pytest.raises(InvalidOptionError, match="option 'event_time'"):
         start(ours, "evnt_time")
-    with pytest.raises(InvalidOptionError, match="is of type boolean; pass a timestamp"):
+    with pytest.raises(InvalidOptionError, match="is of type boolean; cast it to timestamp"):
         start(ours, "key IS NULL")
+    with pytest.raises(InvalidOptionError, match="timestamp_ntz; name its zone: event_time="):
+        start(ours, "to_timestamp_ntz(key)")
+    with pytest.raises(InvalidOptionError, match="date; name its zone: event_time="):
+        start(ours, "date(event_time)")
     assert not Path(checkpoint).exists()
+    by_key = ours.groupBy("key").agg(F.max("event_time").alias("event_time"))
+    with pytest.raises(AnalysisException, match="without watermark"):
+        start(by_key)
+    with pytest.raises(UnreadableTableError):
+        lake.log(TABLE)
+
+
+def test_a_query_and_its_first_batch_make_one_table_at_once(
+    lake_spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    options = TableOptions(table=lake.table(TABLE), checkpoint=str(tmp_path), **lake.how)
+
+    def make(_: int) -> None:
+        make_table(options.engine(), lake_spark, rows(lake_spark).schema)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(make, range(2)))
+    assert _versions(lake) == 1
 
 
 def test_a_note_below_the_one_before_it_is_found(

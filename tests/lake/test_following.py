@@ -279,7 +279,7 @@ def test_after_a_restore_a_new_checkpoint_reads_the_table_as_it_is(
     for hour in range(3):
         history.commit([BEGIN + hour * HOUR], BEGIN + (hour + 1) * HOUR)
     old.until_bound(start(old), history.until)
-    lake.take_back(lake_spark, history.name)
+    lake.go_back(lake_spark, history.name, 2)
     history.commit([BEGIN + 3 * HOUR], BEGIN + 4 * HOUR)
     refused = r"DELTA_SOURCE_IGNORE_DELETE|Snapshot.parentId\(\)\" is null"
     with pytest.raises(StreamingQueryException, match=refused):

@@ -283,6 +283,8 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
         process(spark.read.format("tidegauge").options(**feed.options).load(), Timeouts())
     with pytest.raises(InvalidOptionError, match="is string; cast it to timestamp"):
         process(rows.withColumn("event_time", F.lit("now")), Timeouts())
+    with pytest.raises(InvalidOptionError, match="timestamp_ntz; name its zone"):
+        process(rows.withColumn("event_time", F.expr("to_timestamp_ntz(key)")), Timeouts())
     with pytest.raises(InvalidOptionError, match="keys have an order"):
         process(rows.withColumn("key", F.array("key")), Timeouts())
     with pytest.raises(InvalidOptionError, match="pass an instance of one"):

@@ -192,17 +192,17 @@ def test_what_is_there_is_read_at_once_and_windows_are_those_of_spark(
     feed.write(100, 2_500, 900, 5_000)
     feed.seal()
     remainders = windowed(
-        numbered(feed.load(spark)),
+        numbered(feed.load(spark)).withColumn("of.writer", F.col("writer")),
         tumbling("2 seconds"),
-        key="writer",
+        key="of.writer",
         aggregates={"remainders": Distinct(), "latest": aggregates.max("event_time")},
         allowed_lateness="30 days",
     ).output()
     assert remainders.columns == [
-        *("writer", "window", "remainders", "latest", "kind", "pane", "pane_index")
+        *("of.writer", "window", "remainders", "latest", "kind", "pane", "pane_index")
     ]
     rows = remainders.select(
-        "writer",
+        "`of.writer`",
         F.unix_millis(F.window_time("window")) - DAY,
         "remainders",
         F.unix_millis("latest") - DAY,
@@ -258,6 +258,7 @@ def test_state_of_other_aggregates_is_refused(
         ({"aggregates": {"own": Untyped()}}, "'own' does not say its type"),
         ({"buckets": 0}, "'buckets'"),
         ({"assigner": "1 hour"}, "'1 hour' makes no windows; pass tumbling"),
+        ({"aggregates": {"n": mean("its.delay")}}, "'its.delay' has a dot; make one without"),
         ({"aggregates": {"n": "count"}}, "'n': 'count' is not an aggregate; pass one such as"),
     ],
 )

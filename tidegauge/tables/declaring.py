@@ -126,7 +126,8 @@ class Declarer:
         newest = declaring(self._log.newest_first())
         # A query that is started again after its own end has batches without rows.
         if newest is not None and newest.final and newest.query != self.own.query:
-            return "its last note is final: no rows were to follow"
+            cure = "append to another one. Here all rows would be late"
+            return f"its last note is final, and a table that has ended does not begin again: {cure}"
         if newest is not None and not newest.agrees_with(self.own):
             return self._of_another(newest)
         if self.memory.version is not None:
