@@ -1,4 +1,4 @@
-"""The only reader of a group, told from outside how far it has read."""
+"""The only reader of a group, whose position comes from outside."""
 
 from collections.abc import Mapping
 from functools import partial

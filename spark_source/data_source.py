@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
-"""A wrong address is told soon: at the first contact it is likelier than an outage."""
+"""A wrong address is reported soon: at the first contact it is likelier than an outage."""
 
 
 class TidegaugeDataSource(DataSource):

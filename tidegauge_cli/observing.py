@@ -155,7 +155,7 @@ def kafka(  # noqa: PLR0913 (options)
         until_end=until is not None,
     )
     settings = _settings(kafka_config, kafka_setting or [], bootstrap)
-    # What librdkafka says of outages is told once, by the observer; the rest is about which of its
+    # What librdkafka says of outages is reported once, by the observer; the rest is about which of its
     # clients takes which setting.
     logging.getLogger("tidegauge.kafka").setLevel(logging.CRITICAL)
     warn(_GUESS)

@@ -1,4 +1,4 @@
-"""Asking the service: by GET alone, counted, and how it is told that nobody answers."""
+"""Asking the service: by GET alone, counted, and how it is known that nobody answers."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _AGAIN_S = 2.0
 _TOLD_AFTER_S = 2.5
 """Of failing: longer than until the next try, and some seconds after the last answer."""
 _ANSWERS_IN_S = 0.5
-"""Beyond what it was asked to wait. Longer counts as failing, and so is told after 3 s."""
+"""Beyond what it was asked to wait. Longer counts as failing, and so is shown after 3 s."""
 _NOT_YET = "this call has no such parameter"
 _REST = 10
 """A call is not repeated before this many times its own duration."""

@@ -30,7 +30,7 @@ from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.topology import Position
 
 _FIRST_CONTACT = timedelta(seconds=5)
-"""A wrong address is told soon: at the first contact it is likelier than an outage."""
+"""A wrong address is reported soon: at the first contact it is likelier than an outage."""
 _COMMITS = "commits"
 _TABLE = 0
 """The one segment that a table is."""

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def topic_id(spark: SparkSession, topic: str, options: Mapping[str, str]) -> str | None:
-    """Ask for the id of a topic as Spark's Kafka source would; None if that is not told.
+    """Ask for the id of a topic as Spark's Kafka source would; None if that is not answered.
 
     Parameters
     ----------

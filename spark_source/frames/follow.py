@@ -53,7 +53,7 @@ def follow(  # noqa: PLR0913 (keywords of one load)
 
     It reads no rows, and so it flags none as late. `process` and `windowed` judge by Spark's
     watermark, and hand out each row that comes below it. **Spark's own operators drop such rows**:
-    they come only from writers that broke their promise, or were given up on, and
+    they come only from writers that broke their promise, or had expired, and
     ``numRowsDroppedByWatermark`` counts them, if not all of them.
 
     Parameters

@@ -1,1 +1,1 @@
-"""What a load, a sink and a topic may be told."""
+"""The options of a load, a sink and a topic."""

@@ -104,7 +104,7 @@ class BatchProgress:
 
 
 def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
-    """Find in the progress of a batch what is told of our sources and operators."""
+    """Find in the progress of a batch what is said of our sources and operators."""
     observed = list(map(_fields, progress.observedMetrics.values()))
     sources = [one for one in observed if one.keys() >= _OF_SOURCES]
     flagging = [one for one in sources if "late_writers" in one]

@@ -27,7 +27,7 @@ from tidegauge.errors import TidegaugeError
 from tidegauge.wire.groups import MOST_LATE_WRITERS
 
 _ONCE = timedelta(0)
-"""What could not be told is not repeated: the next batch tells what is true by then."""
+"""What could not be reported is not repeated: the next batch reports what is true by then."""
 _LOOK_S = 2.0
 """Between two looks at a query that is followed; Spark remembers its latest 100 batches."""
 _MOST_WRITERS = 1_000
@@ -37,7 +37,7 @@ _Messages = dict[str, dict[str, Any]]  # by reader group
 
 
 class _Run:
-    """One run of a query: its late rows since it started, and what was told last."""
+    """One run of a query: its late rows since it started, and what was reported last."""
 
     def __init__(self) -> None:
         self._total = Lateness()
@@ -83,7 +83,7 @@ class ProgressListener(StreamingQueryListener, Closing):
     rows are those of the whole query, also where it reads several streams, and are counted since
     it started.
 
-    No query waits for the service, or fails with it. What cannot be told is counted in
+    No query waits for the service, or fails with it. What cannot be reported is counted in
     ``failures``, logged once until it can be again, and dropped: of each group the newest waits.
 
     Parameters

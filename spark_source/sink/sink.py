@@ -47,7 +47,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     Spark makes one for each batch before its tasks, and another one, in a process of its own,
     to commit. Each makes the query known to the stream first: from its start on it is waited
-    for, and a wrong target is told before anything is computed.
+    for, and a wrong target is reported before anything is computed.
     """
 
     def __init__(self, options: StreamSinkOptions) -> None:
@@ -183,7 +183,7 @@ def _in_requests(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> tuple[pa.Table, list[str]]:
-    """Read what the tasks told, in their order."""
+    """Read what the tasks reported, in their order."""
     tasks = [one for one in messages if isinstance(one, TaskRows)]
     tables = [pa.ipc.open_stream(one.events).read_all() for one in tasks if one.events]
     events = pa.concat_tables([empty(EVENT_SCHEMA), *tables])

@@ -1,4 +1,4 @@
-"""The reader group of a query: the checkpoint leads, the group is told."""
+"""The reader group of a query: the checkpoint leads, the group follows."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -119,7 +119,7 @@ def events_read(query: StreamingQuery) -> int:
 
 
 def has_ended(query: StreamingQuery) -> bool:
-    """Whether a finished batch of a query told that its stream has ended."""
+    """Whether a finished batch of a query reported that its stream has ended."""
     progress = query.lastProgress
     return progress is not None and bool(_end(progress)["bound"] == END_OF_TIME)
 
