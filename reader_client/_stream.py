@@ -20,7 +20,6 @@ from tidegauge.topology import Position, Topology
 from tidegauge.wire.events import FIRST_OFFSET_HEADER
 from tidegauge.wire.streams import (
     MarkList,
-    MarksAtPosition,
     Tail,
 )
 from tidegauge.wire.writers import (
@@ -114,10 +113,6 @@ class AsyncStreamClient(StreamCalls):
         """
         found = await self._get("/marks", MarkList, after=after, limit=limit, wait_ms=wait_ms)
         return [one.to_mark() for one in found.marks]
-
-    async def marks_at_position(self, position: Position) -> MarksAtPosition:
-        """Find the time window at a position."""
-        return await self._get("/marks/at", MarksAtPosition, position=format_position(position))
 
     async def writers(
         self, *, state: WriterState | None = None, prefix: str = "", positions: bool = True

@@ -1,5 +1,6 @@
 """A query as the one that declares until when a table is complete, in the driver's process."""
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ from tidegauge.tables.service import check_stream
 
 _TABLE = 0
 """The one segment that a table is."""
+_COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
+"""A column, or a field of one; what else an expression of Spark may be is no name."""
 _OWN_FILE = "tidegauge-table"
 """In the checkpoint: what it remembers of the table that its batches went to."""
 
@@ -48,6 +51,12 @@ class TableOptions:
     token: str | None = field(default=None, repr=False)
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     catalog: Mapping[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def column(self) -> str | None:
+        """The column that ``event_time`` is; None if it is more than one by name."""
+        is_name = self.event_time is not None and _COLUMN.match(self.event_time)
+        return self.event_time if is_name else None
 
     def log(self) -> TableLog:
         """Open the table's log."""
@@ -113,6 +122,7 @@ class TableJob:
             job=options.stream or options.job or self._query,
             query=self._query,
             shared=options.stream is not None,
+            column=options.column,
         )
         self._declarer = Declarer(own, self._remembered(), log)
         self._check_table()

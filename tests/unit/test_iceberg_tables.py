@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataV2
 
@@ -19,6 +20,10 @@ from tidegauge.tables.iceberg import IcebergLog, SnapshotHistory
 
 NAME = "lake.hourly"
 ROWS = pa.table({"time": [1]})
+
+
+def noted(until: int) -> dict[str, str]:
+    return note(until, job="nightly", format="iceberg")
 
 
 class Lake:
@@ -45,9 +50,8 @@ class Lake:
 
     def append(self, until: int | None = None) -> int:
         """Commit a row, perhaps with a note; return the id of its snapshot."""
-        noted = {} if until is None else note(until, job="nightly", format="iceberg")
         table = self.table
-        table.append(ROWS, snapshot_properties=noted)
+        table.append(ROWS, snapshot_properties={} if until is None else noted(until))
         current = table.current_snapshot()
         assert current is not None
         return current.snapshot_id
@@ -95,9 +99,25 @@ def test_an_overwrite_of_all_ends_the_notes_and_its_own_begins_them_again(lake: 
         lake.append(until)
     lake.table.overwrite(ROWS)
     assert lake.time() is None
-    noted = note(15, job="nightly", format="iceberg")
-    lake.table.overwrite(ROWS, snapshot_properties=noted)
+    lake.table.overwrite(ROWS, snapshot_properties=noted(15))
     assert lake.time() == 15
+
+
+def test_a_delete_that_touches_each_file_ends_no_notes_and_an_overwrite_of_all_files_does(
+    lake: Lake,
+) -> None:
+    lake.table.append(pa.table({"time": [1, 2, 3]}), snapshot_properties=noted(10))
+    lake.table.delete("time = 2")
+    assert lake.time() == 10
+    rows = pa.table({"time": [3, 4]})
+    table = lake.table
+    # As engines do that overwrite in one snapshot.
+    with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
+        for task in table.scan().plan_files():
+            overwrite.delete_data_file(task.file)
+        for file in _dataframe_to_data_files(table.metadata, rows, table.io):
+            overwrite.append_data_file(file)
+    assert lake.time() is None
 
 
 def test_what_expired_is_unknown_or_too_old(lake: Lake) -> None:

@@ -23,12 +23,14 @@ from tidegauge.event_time import (
     to_event_time,
 )
 from tidegauge.names import StreamName
+from tidegauge.positions import format_position
 from tidegauge.scaling import equal_parts
 from tidegauge.topology import KeyRange, Position
 from tidegauge.wire.streams import (
     ChangeStream,
     CreateStream,
     MarkList,
+    MarksAtPosition,
     MarksAtTime,
     ScaledStream,
     ScaleStream,
@@ -298,6 +300,10 @@ class StreamCalls:
     async def marks_at_time(self, time: int) -> MarksAtTime:
         """Find where to start and where to stop for a time, ms."""
         return await self._get("/marks/at", MarksAtTime, time=time)
+
+    async def marks_at_position(self, position: Position) -> MarksAtPosition:
+        """Find the time window at a position."""
+        return await self._get("/marks/at", MarksAtPosition, position=format_position(position))
 
     async def wait_until(
         self,

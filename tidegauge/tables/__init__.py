@@ -10,6 +10,7 @@ import typing
 from tidegauge import extras as _extras
 
 if typing.TYPE_CHECKING:
+    from tidegauge.intervals import GoneError, Interval, TooManyIntervalsError
     from tidegauge.tables.asking import (
         complete_until,
         newest_note,
@@ -26,7 +27,9 @@ if typing.TYPE_CHECKING:
         UnreadableTableError,
     )
     from tidegauge.tables.history import Commit
+    from tidegauge.tables.looking import intervals
     from tidegauge.tables.notes import Note
+    from tidegauge.tables.work import WorkList
 else:
     _ASKING = ["complete_until", "newest_note", "note", "version_at", "wait_for"]
     _ERRORS = [
@@ -37,24 +40,36 @@ else:
         "TwoJobsError",
         "UnreadableTableError",
     ]
+    _INTERVALS = ["GoneError", "Interval", "TooManyIntervalsError"]
     # Executors of Spark import parts of this package, and need not load its clients.
     _NAMES = {
         None: dict.fromkeys(_ASKING, "tidegauge.tables.asking")
         | dict.fromkeys(_ERRORS, "tidegauge.tables.errors")
-        | {"Commit": "tidegauge.tables.history", "Note": "tidegauge.tables.notes"},
+        | dict.fromkeys(_INTERVALS, "tidegauge.intervals")
+        | {
+            "Commit": "tidegauge.tables.history",
+            "Note": "tidegauge.tables.notes",
+            "WorkList": "tidegauge.tables.work",
+            "intervals": "tidegauge.tables.looking",
+        },
     }
     __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
 
 __all__ = [
     "Commit",
+    "GoneError",
     "IncompleteTableError",
+    "Interval",
     "InvalidNoteError",
     "Note",
     "TableError",
+    "TooManyIntervalsError",
     "TooOldError",
     "TwoJobsError",
     "UnreadableTableError",
+    "WorkList",
     "complete_until",
+    "intervals",
     "newest_note",
     "note",
     "version_at",

@@ -60,7 +60,7 @@ def complete_until(  # noqa: PLR0913 (keywords of one table)
     1767618000000
     """
     if url is not None:
-        with _marks(url, stream, token) as marks:
+        with marks_of(url, stream, token) as marks:
             return marks.watermark()
     found = _standing(open_log(table, storage_options=storage_options, catalog=catalog))
     return None if found is None else found.time
@@ -88,6 +88,7 @@ def note(  # noqa: PLR0913 (fields of a note)
     query: str | None = None,
     batch: int | None = None,
     late: int = 0,
+    column: str | None = None,
 ) -> dict[str, str]:
     """Make the metadata of a commit that says until when its table is complete.
 
@@ -103,7 +104,7 @@ def note(  # noqa: PLR0913 (fields of a note)
         ``snapshot_properties=…`` of pyiceberg.
     final
         Whether no row follows at all. It stands: a table that has ended does not begin again.
-    query, batch, late
+    query, batch, late, column
         See `Note`.
 
     Raises
@@ -125,6 +126,7 @@ def note(  # noqa: PLR0913 (fields of a note)
         query=query,
         batch=batch,
         late=late,
+        column=column,
     )
     if format == "iceberg":
         return made.to_summary()
@@ -167,9 +169,9 @@ def version_at(  # noqa: PLR0913 (keywords of one table)
     ValueError
         If the time is none, or the stream as in `complete_until`.
     """
-    wanted = _time(time)
+    wanted = time_of(time)
     if url is not None:
-        with _marks(url, stream, token) as marks:
+        with marks_of(url, stream, token) as marks:
             return marks.version_at(wanted)
     log = open_log(table, storage_options=storage_options, catalog=catalog)
     return _version_at(log, wanted)
@@ -213,10 +215,10 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
     >>> version = wait_for("s3://lake/hourly", "2026-01-05T13:00:00Z", timeout=600)
     ... # doctest: +SKIP
     """
-    wanted = _time(time)
+    wanted = time_of(time)
     patience = None if timeout is None else _span(timeout)
     if url is not None:
-        with _marks(url, stream, token) as marks:
+        with marks_of(url, stream, token) as marks:
             return marks.wait_for(wanted, patience)
     log = open_log(table, storage_options=storage_options, catalog=catalog)
     until = None if patience is None else monotonic() + patience.total_seconds()
@@ -252,12 +254,14 @@ def _span(timeout: float | timedelta) -> timedelta:
         raise ValueError(msg) from None
 
 
-def _time(given: int | str | datetime) -> int:
+def time_of(given: int | str | datetime) -> int:
+    """Read a time that a caller gives, in ms."""
     return parse_event_time(given) if isinstance(given, str) else to_event_time(given)
 
 
 @contextmanager
-def _marks(url: str, stream: str | None, token: str | None) -> Iterator[ServiceMarks]:
+def marks_of(url: str, stream: str | None, token: str | None) -> Iterator[ServiceMarks]:
+    """Ask the service for the marks of a table's stream."""
     if stream is None:
         msg = "url= needs stream=, the stream to which the writers of the table note time"
         raise ValueError(msg)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
@@ -37,7 +38,42 @@ class DeltaLog:
         self._storage = dict(storage_options or {})
         self._known: dict[int, Commit] = {}
         self._seen: tuple[int, int | None] | None = None
+        self._files_of: dict[int, list[dict[str, Any]]] = {}
+        self._kept_above: int | None = None
         self._open()
+
+    @property
+    def newest(self) -> int:
+        """The newest version that is known."""
+        return self._newest
+
+    @property
+    def files(self) -> fs.PyFileSystem:
+        """The folder of the table."""
+        return self._files
+
+    def keep_files(self, *, above: int) -> None:
+        """Keep what commits above a version do to files, as they are read, for `files_of`."""
+        self._kept_above = above
+
+    def files_of(self, version: int) -> list[dict[str, Any]]:
+        """Give the actions of a commit that add and remove files."""
+        return self._files_of[version]
+
+    def table_at(self, version: int | None = None) -> DeltaTable:
+        """Open the table at a version; without one, as it was opened first.
+
+        Raises
+        ------
+        UnreadableTableError
+            If the log does not say any more what it had.
+        """
+        if version in (None, self._table.version()):
+            return self._table
+        try:
+            return DeltaTable(self.name, version=version, storage_options=self._storage)
+        except DeltaError as error:
+            raise UnreadableTableError.of(self.name, error) from error
 
     def refresh(self) -> None:
         """Find new commits, and see whether the table was made again."""
@@ -93,19 +129,29 @@ class DeltaLog:
             raise UnreadableTableError.of(self.name, error) from error
         return None if found.type == fs.FileType.NotFound else (found.size, found.mtime_ns)
 
+    def _actions(self, version: int) -> list[dict[str, Any]] | None:
+        """Request an entry of the log; None if it was cleaned away."""
+        try:
+            with self._files.open_input_stream(_entry(version)) as file:
+                text: bytes = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UnreadableTableError.of(self.name, error) from error
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+
     def _read(self, version: int) -> Commit | None:
         if version not in self._known:
-            try:
-                with self._files.open_input_stream(_entry(version)) as file:
-                    text: bytes = file.read()
-            except FileNotFoundError:
-                return None  # cleaned away
-            except OSError as error:
-                raise UnreadableTableError.of(self.name, error) from error
-            actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+            actions = self._actions(version)
+            if actions is None:
+                return None
             for action in actions:
                 if "metaData" in action and version == self._newest:
                     self.table_id = action["metaData"]["id"]
+            if self._kept_above is not None and version > self._kept_above:
+                self._files_of[version] = [
+                    action for action in actions if "add" in action or "remove" in action
+                ]
             try:
                 self._known[version] = read_commit(version, actions)
             except ValueError as error:

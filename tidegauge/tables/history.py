@@ -10,7 +10,7 @@ from tidegauge.tables.errors import TooOldError, TwoJobsError
 if TYPE_CHECKING:  # it is made of pydantic, which executors need not load
     from tidegauge.tables.notes import Note
 
-_LOOKED_BACK = 20
+LOOKED_BACK = 20
 """Jobs that declare by turns, or at once, are seen within so many commits."""
 
 
@@ -65,7 +65,7 @@ def standing(newest_first: Iterable[Commit]) -> Commit | None:
             if found is None or found.time is None or commit.time > found.time:
                 found = commit
         looked += found is not None
-        if commit.ends_notes or looked == _LOOKED_BACK:
+        if commit.ends_notes or looked == LOOKED_BACK:
             return found
     return found
 
@@ -117,7 +117,7 @@ def check_jobs(table: str, newest_first: Iterable[Commit]) -> None:
     Where one took over, what was before is settled, and nobody else may follow without doing so.
     """
     turns: list[Note] = []
-    for commit in islice(newest_first, _LOOKED_BACK):
+    for commit in islice(newest_first, LOOKED_BACK):
         note = commit.note
         if note is not None:
             if turns and note.agrees_with(turns[-1]):
@@ -148,7 +148,7 @@ def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Com
     for commit in newest_first:
         if commit.note is not None and commit.time is not None:
             # Who said less than the time later had seen all that is here and below; see `standing`.
-            if commit.note.declarer in said_less or len(said_less) == _LOOKED_BACK:
+            if commit.note.declarer in said_less or len(said_less) == LOOKED_BACK:
                 return found
             if commit.time >= time:
                 found = commit

@@ -41,6 +41,8 @@ class Note(BaseModel):
         had ended. Such a note says no time, and has no rows.
     shared
         Whether the job is a stream, to which several queries note time.
+    column
+        Of which column or field this is the time, such as ``window.start``; None if it is not said.
     """
 
     # Strict: JSON's true is no time.
@@ -54,6 +56,7 @@ class Note(BaseModel):
     late: int = 0
     took_over: bool = False
     shared: bool = False
+    column: str | None = None
 
     @property
     def time(self) -> int | None:

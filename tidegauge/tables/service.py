@@ -39,6 +39,12 @@ class ServiceMarks:
         """Tell until when the table is complete, ms."""
         return self._described().watermark
 
+    def until_at(self, version: int) -> int | None:
+        """Return until when a version is complete, ms: by the newest mark that it covers."""
+        self._described()
+        found = self._thread.run(self._calls.marks_at_position({SEGMENT: version + 1}))
+        return found.lower
+
     def version_at(self, time: int) -> int | None:
         """Find the version at which it is complete until a time; None if it is not yet."""
         self._described()

@@ -1,0 +1,165 @@
+"""The work list of a batch job over a table; see the package."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Protocol
+
+from tidegauge.extras import needs_extra
+from tidegauge.intervals import GoneError, Tiling
+from tidegauge.tables.asking import marks_of, time_of
+from tidegauge.tables.history import LOOKED_BACK, Commit, check_jobs, standing
+from tidegauge.tables.logs import TableLog
+from tidegauge.tables.work import Change, Cursor, Files, WorkList, until_now, work_list
+
+_TIMES = {"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "timestamp_ntz", "date"}
+
+
+class _TableFiles(Files, Protocol):
+    """The files of a table of one format.
+
+    Attributes
+    ----------
+    log
+        Of the table.
+    kind
+        Of the column that was chosen: the format's name of its type.
+    """
+
+    kind: str
+
+    @property
+    def log(self) -> TableLog:
+        """See above."""
+
+    def look(self, since: int) -> int:
+        """Find what is behind a version; return how many commits."""
+
+    def choose(self, column: str) -> None:
+        """Take a column as event time."""
+
+    def changes(self) -> Iterable[Change]:
+        """List what changed since the cursor, oldest first."""
+
+
+def intervals(  # noqa: PLR0913 (keywords of one table)
+    table: str,
+    *,
+    since: str | None = None,
+    event_time: str | None = None,
+    by: str = "1 hour",
+    zone: str | None = None,
+    start: int | str | datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    catalog: Mapping[str, str] | None = None,
+    url: str | None = None,
+    stream: str | None = None,
+    token: str | None = None,
+) -> WorkList:
+    """List which intervals of a table are complete now, and which have changed since.
+
+    Parameters
+    ----------
+    table, storage_options, catalog, url, stream, token
+        See `complete_until`. With ``url`` the time is that of the newest mark that the table's
+        newest version covers.
+    since
+        ``cursor`` of the former look; None at the first one.
+    event_time
+        The column, or a field of one such as ``window.start``; by default the one that the notes
+        name.
+    by
+        How long intervals are: ``1 hour``, ``15m``, ``7 days``. They count from 1970 on.
+    zone
+        A time zone such as ``Europe/Paris``: intervals lie within its local days.
+    start
+        No interval that begins before it is listed; in ms, RFC 3339 text or an aware datetime.
+
+    Raises
+    ------
+    GoneError
+        If commits behind the cursor are not kept, or the table was made again.
+    TooManyIntervalsError
+        If there are more than 100 000.
+    ValueError
+        If an argument is not as described above, or the column is not the one of the notes.
+
+    Examples
+    --------
+    ::
+
+        work = intervals("s3://lake/hourly", since=cursor, by="1 hour")
+        for interval in work.new + work.again:
+            run(interval.start, interval.end, version=work.version)
+        cursor = work.cursor
+    """
+    tiling = Tiling.parse(by, zone)
+    first = None if start is None else tiling.ceil(time_of(start))
+    before = None if since is None else Cursor.parse(since)
+    files = _open_files(table, storage_options, catalog)
+    log = files.log
+    if before is not None and before.table_id != log.table_id:
+        raise GoneError(table, "was made again")
+    # An entry of a log is a request to a store: none below the cursor is read but the newest.
+    behind = 0 if before is None else files.look(before.version)
+    newest = next(log.newest_first(), None)
+    if newest is None:
+        return WorkList(None, None, cursor=since)
+    most = None if before is None else max(LOOKED_BACK, behind + 1)
+    check_jobs(table, log.newest_first())
+    until = _until(log, before, most)
+    if url is not None:
+        with marks_of(url, stream, token) as marks:
+            until = marks.until_at(newest.version)
+    commits = list(islice(log.newest_first(), most or LOOKED_BACK))
+    files.choose(_column(table, event_time, commits))
+    _check_kind(files.kind, zone)
+    if until is None:  # nothing is done, and nothing is forgotten
+        return WorkList(newest.version, None, cursor=since)
+    now = Cursor(newest.version, until, log.table_id)
+    return work_list(
+        table, files, files.changes(), now=now, before=before, tiling=tiling, first=first
+    )
+
+
+def _open_files(
+    table: str, storage_options: Mapping[str, str] | None, catalog: Mapping[str, str] | None
+) -> _TableFiles:
+    with needs_extra("reading a table", extra="tables"):
+        if catalog is not None:
+            from tidegauge.tables.iceberg_files import IcebergFiles  # noqa: PLC0415 (an extra)
+
+            return IcebergFiles(table, catalog)
+        from tidegauge.tables.delta_files import DeltaFiles  # noqa: PLC0415 (the same)
+
+        return DeltaFiles(table, storage_options)
+
+
+def _until(log: TableLog, before: Cursor | None, most: int | None) -> int | None:
+    if before is not None:
+        return until_now(list(islice(log.newest_first(), most)), before)
+    commit = standing(log.newest_first())
+    return None if commit is None else commit.time
+
+
+def _column(table: str, wanted: str | None, commits: Sequence[Commit]) -> str:
+    """Choose the column of event time: the one of the newest note that names one."""
+    notes = (commit.note for commit in commits if commit.note is not None)
+    noted = next((note.column for note in notes if note.column is not None), None)
+    if wanted is not None and noted not in (None, wanted):
+        msg = f"event_time={wanted!r}, but the notes of {table} are of {noted!r}; leave it out"
+        raise ValueError(msg)
+    if column := wanted or noted:
+        return column
+    msg = f"the notes of {table} do not say of which column they are; pass event_time="
+    raise ValueError(msg)
+
+
+def _check_kind(kind: str, zone: str | None) -> None:
+    if kind not in _TIMES:
+        msg = f"event_time= is of type {kind}; name a column of timestamps or dates"
+        raise ValueError(msg)
+    is_local = kind in ("timestamp_ntz", "date")
+    if zone is not None and is_local:
+        msg = f"zone={zone!r} needs times in UTC, and event_time= is of type {kind}; leave zone= out"
+        raise ValueError(msg)
