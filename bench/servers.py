@@ -46,14 +46,15 @@ def service(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def process(
-    folder: Path, *options: str, database_url: str | None = None
+    folder: Path, *options: str, database_url: str | None = None, stands_by: bool = False
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """Serve Tidegauge as `service` does, and show its process once it is ready."""
+    """Serve Tidegauge as `service` does, and show its process once it is ready, or stands by."""
     database = f"--database-url={database_url or sqlite_url(folder)}"
     with _running(
         [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0", database, *options]
     ) as running:
-        while httpx.get(f"{running[0]}/readyz", timeout=60).is_error:
+        path = "/healthz" if stands_by else "/readyz"
+        while httpx.get(f"{running[0]}{path}", timeout=60).is_error:
             time.sleep(_POLL_S)
         yield running
 
@@ -89,7 +90,7 @@ def _running(command: list[str]) -> Iterator[tuple[str, psutil.Process]]:
     )
     try:
         for line in process.stdout or ():
-            found = re.search(r"http://\S+", line)
+            found = re.search(r"http://[^\s:]+:\d+", line)
             if found is not None:
                 yield found[0], psutil.Process(process.pid)
                 return

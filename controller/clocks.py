@@ -15,10 +15,8 @@ was suspended finds out at the next transaction, which the database refuses.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-
-from sqlalchemy import Connection
 
 from tidegauge.aggregation.writers import Now
 
@@ -82,8 +80,6 @@ class Clocks:
     """Wall clock and listening time of this controller."""
 
     listening: ListeningClock
-    write_stamps: Callable[[Connection, Sequence[int]], None]
-    """Stores the last of some stamps of listening time, in a transaction."""
 
     def now(self) -> Now:
         """Read both, in ms."""

@@ -65,23 +65,18 @@ class _Dashboard(BaseModel):
     )
 
 
-class _Cluster(BaseModel):
-    model_config = ConfigDict(title="Several controllers over one PostgreSQL database")
+class _FailOver(BaseModel):
+    model_config = ConfigDict(title="Fail-over of controllers that share a PostgreSQL database")
 
     advertise_url: Annotated[str, AfterValidator(check_url)] | None = Field(
         None,
-        description="URL at which other controllers reach this one; left out: the address it listens "
-        "on, or its host name if it listens on all addresses.",
-    )
-    peer_ca: Path | None = Field(
-        None,
-        description="File (PEM) of the authorities that sign the certificates of other controllers; "
-        "left out: those of Python's certifi.",
+        description="URL at which clients reach this controller; controllers that stand by send "
+        "callers there. Left out: they answer 503.",
     )
     lease_ms: int = Field(
         3_000,
         ge=500,
-        description="Other controllers take over the streams of one that is silent for this long.",
+        description="Another controller takes over from one that is silent for 1.1 times this.",
     )
 
 
@@ -180,7 +175,7 @@ class _Observing(BaseModel):
 PARTS: tuple[type[BaseModel], ...] = (
     _Serving,
     _Dashboard,
-    _Cluster,
+    _FailOver,
     _Access,
     _Limits,
     _Observing,
@@ -188,7 +183,7 @@ PARTS: tuple[type[BaseModel], ...] = (
 """The settings in the order of the help, each part with its title."""
 
 
-class ServeSettings(_Serving, _Dashboard, _Cluster, _Access, _Limits, _Observing):
+class ServeSettings(_Serving, _Dashboard, _FailOver, _Access, _Limits, _Observing):
     """Settings of one controller; ``tidegauge serve`` reads each from ``TIDEGAUGE_…``, too."""
 
     model_config = ConfigDict(

@@ -1,4 +1,4 @@
-"""Puts a controller together: the one place that knows what everything is made of."""
+"""Puts a tenure together: the one place that knows what everything is made of."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -12,28 +12,25 @@ from controller.background.scaling import Scaler
 from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
 from controller.clocks import Clocks, ListeningClock
-from controller.cluster import Ownership, SharedOwnership, SoleOwnership
-from controller.cluster.listing import Listing
-from controller.cluster.membership import Membership
+from controller.cluster import Right
 from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.configuration import ServeSettings
-from controller.database import Database, PostgresDatabase, open_database
+from controller.database import Database
 from controller.groups import GroupCreation, Groups
+from controller.listing import Listing
 from controller.log.compaction import Compactor
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
 from controller.store.changelog import Changelogs
-from controller.store.streams import write_stamps
-from controller.streams.lease import FileLock
 from controller.streams.registry import Registry
 from tidegauge.retention import parse_thinning
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a controller is made of; each part takes those that it uses, and none takes all."""
+    """What a tenure is made of; each part takes those that it uses, and none takes all."""
 
     settings: ServeSettings
     database: Database
@@ -43,44 +40,44 @@ class Parts:
     registry: Registry
     groups: Groups
     group_creation: GroupCreation
-    ownership: Ownership
     listing: Listing
     waiting: WaitingRoom
-    metrics: Metrics
     gauges: Gauges
     health: Health
     stamping: Stamping
+    is_certain: Callable[[], bool]
+    """Whether memory may be read: nobody else can have taken over, and the tenure has not ended."""
     work: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
     """What goes on in the background, by name, besides stamping."""
 
 
 def compose(
-    settings: ServeSettings, *, address: str = "", database: Database | None = None
+    settings: ServeSettings,
+    database: Database,
+    *,
+    right: Right | None = None,
+    metrics: Metrics | None = None,
 ) -> Parts:
-    """Make everything over a database, which is opened as the settings say unless one is given.
+    """Make everything over a database that is held; nothing runs yet.
 
-    Nothing runs yet. ``address`` is where other controllers of the same database reach this one.
+    Nothing of it outlives the tenure but ``metrics``, which count on. Without a ``right``, nobody
+    else can hold the database.
     """
-    if database is None:
-        database = open_database(settings.database_url, max_bytes=settings.max_database_bytes)
-    sequencer, limits = Sequencer(database), Limits(settings)
-    ownership: Ownership
-    if isinstance(database, PostgresDatabase):  # it may hold a share of the streams
-        membership = Membership(database, address=address, lease_ms=settings.lease_ms)
-        clocks = Clocks(ListeningClock(), membership.write_stamps)
-        registry = Registry(database, sequencer, clocks, limits, Changelogs())
-        groups = Groups(database, clocks, limits, membership)
-        ownership = SharedOwnership(membership, registry, groups, sequencer, database)
-    else:
-        clocks = Clocks(ListeningClock(), write_stamps)
-        registry = Registry(database, sequencer, clocks, limits, Changelogs())
-        groups = Groups(database, clocks, limits, FileLock())
-        ownership = SoleOwnership(registry, groups, sequencer, database)
-    metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
-    listening, lease = clocks.listening, ownership.lease
-    stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)
+    metrics = metrics or Metrics()
+
+    def is_certain() -> bool:
+        return not health.ended and (right is None or right.is_certain)
+
+    sequencer, limits = Sequencer(database, is_certain), Limits(settings)
+    clocks = Clocks(ListeningClock())
+    max_stall_s = settings.max_stall_ms / 1_000
+    health = Health(database, sequencer, clocks.listening, max_stall_s=max_stall_s)
+    registry = Registry(database, sequencer, clocks, limits, Changelogs())
+    groups = Groups(database, clocks, limits)
+    waiting = WaitingRoom(settings.max_long_polls)
+    stamping = Stamping(registry, sequencer, database, is_certain)
     maintenance = Maintenance(registry, sequencer, database, Compactor(database), clocks)
-    most_series, max_stall_s = settings.metrics_streams, settings.max_stall_ms / 1_000
+    most_series = settings.metrics_streams
 
     def note_failure() -> None:
         metrics.tally["commit_failures"] += 1
@@ -98,13 +95,12 @@ def compose(
         registry=registry,
         groups=groups,
         group_creation=GroupCreation(groups, registry, sequencer, database),
-        ownership=ownership,
-        listing=Listing(registry, groups, ownership, sequencer, database),
+        listing=Listing(registry, groups, sequencer),
         waiting=waiting,
-        metrics=metrics,
-        gauges=Gauges(registry, groups, ownership, sequencer, waiting, most_series=most_series),
-        health=Health(database, sequencer, listening, max_stall_s=max_stall_s),
+        gauges=Gauges(registry, groups, sequencer, waiting, most_series=most_series),
+        health=health,
         stamping=stamping,
+        is_certain=is_certain,
         work={
             "the maintenance of streams": maintenance.run,
             "taking silent readers offline": SilentReaders(
@@ -112,6 +108,8 @@ def compose(
             ).run,
             "the sweeping of marks": sweeper.run,
             "the scaling of streams": Scaler(registry, sequencer).run,
-            "the purging of what was deleted": Purger(database, registry, lease, Pace()).run,
+            "the purging of what was deleted": Purger(
+                database, registry, is_certain, Pace()
+            ).run,
         },
     )

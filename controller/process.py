@@ -1,124 +1,195 @@
-"""The life of a controller: how it starts, hands over and ends."""
+"""The life of a controller: it stands by, holds the database, and stands by again once it has lost it."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 
-from controller.commit.sequencer import log_failure
-from controller.factory import Parts
-from tidegauge.errors import OutcomeUnknownError, UnavailableError
+from controller.cluster import Right
+from controller.commit.sequencer import UNCERTAIN, log_failure
+from controller.configuration import ServeSettings
+from controller.factory import compose
+from controller.metrics.counters import Metrics
+from controller.metrics.health import READING
+from controller.tenure import Tenure, cancel
+from tidegauge.errors import TidegaugeError
 
 _QUICK_START_S = 1.0
 """A start that is over by then answers no call with 503; a longer one goes on beside the probes."""
-_DATABASE_GRACE_S = 4.0
-"""How long a database that hangs is waited for in the end: callers are cut off after 10 s, and
-to connect in vain takes 5 s more."""
 _HAND_OVER_S = 1.0
 """Calls that are under way usually end by then."""
+_AGAIN_S = 1.0
+"""After a tenure that could not begin."""
 _log = logging.getLogger(__name__)
 
 
 class Process:
-    """Starts and ends what a controller is made of, in an order that must not change."""
+    """What stays of a controller while tenures come and go.
 
-    def __init__(self, parts: Parts) -> None:
+    Nothing of a tenure outlives it: whoever loses the right drops all that it has in memory, and
+    reads it back once it has the right again.
+    """
+
+    def __init__(self, settings: ServeSettings, right: Right) -> None:
         self.on_start: Callable[[], None] = lambda: None
-        """Called when all streams are read back."""
-        self.parts = parts
-        self._starting: asyncio.Task[None] | None = None
-        self._grace: asyncio.TimerHandle | None = None
-        self._handing_over: asyncio.Task[None] | None = None
-        self._unstored_before = 0
+        """Called whenever all streams are read back."""
+        self.on_stand_by: Callable[[], None] = lambda: None
+        """Called if another controller holds the database when this one begins."""
+        self.settings = settings
+        self.right = right
+        self.metrics = Metrics()
+        self.tenure: Tenure | None = None
+        self.stopping = False
+        self.is_taking_over = False
+        """Whether it has the right, whatever there is of its tenure."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started = asyncio.Event()
+        self._living: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Start, in the background if it takes long: probes are answered, other calls get 503."""
-        self._starting = asyncio.create_task(self.start(), name="reading the streams back")
-        self._starting.add_done_callback(log_failure)
-        await asyncio.wait({self._starting}, timeout=_QUICK_START_S)
+        """Begin; what takes long goes on in the background, while probes are answered."""
+        self._living = asyncio.create_task(
+            self._live(), name="holding the database or standing by"
+        )
+        self.look_after(self._living)
+        started = asyncio.ensure_future(self._started.wait())
+        ways = {self._living, started}
+        await asyncio.wait(ways, timeout=_QUICK_START_S, return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        if not (self.is_taking_over or self._living.done()):
+            self.on_stand_by()
+
+    def look_after(self, task: "asyncio.Task[None]") -> None:
+        """Log if a task fails that is to run as long as the process, and report it to probes."""
+        task.add_done_callback(log_failure)
+        self._tasks.append(task)
 
     @property
     def failed(self) -> bool:
-        """Whether the start came to nothing."""
-        starting = self._starting
-        return starting is not None and starting.done() and not self.parts.health.started
+        """Whether this process cannot go on: what it needs came to nothing."""
+        living = self._living
+        if living is None or not living.done() or living.cancelled():
+            return False
+        return living.exception() is not None
 
-    async def start(self) -> None:
-        """Read the streams back and begin to work."""
-        parts, health = self.parts, self.parts.health
-        # Before anything is read: clocks of writers are compared with this one.
-        parts.clocks.listening.go_on_from(await parts.ownership.stored_listening())
-        # The sequencer first, since to read back means to submit; `_hand_over` ends it last.
-        health.tasks = [parts.sequencer.start(), *health.tasks]
-        begin = asyncio.create_task
-        health.tasks += [begin(work(), name=name) for name, work in parts.work.items()]
-        await parts.ownership.start()
-        # Only now time counts against writers: while streams are read back, nobody is heard.
-        stamping = parts.stamping
-        health.tasks += [
-            *parts.ownership.tasks,
-            begin(stamping.stamp_forever(), name="stamping listening time"),
-            begin(stamping.probe_forever(), name="trying whether changes can be stored"),
-        ]
-        for task in health.tasks:
-            task.add_done_callback(log_failure)
-        for state in parts.registry:  # what fell due meanwhile
-            state.touch()
-        health.started = True
-        self.on_start()
+    @property
+    def holds(self) -> bool:
+        """Whether this controller holds the database, and has read it back."""
+        return self.tenure is not None and self.tenure.parts.health.started
+
+    def ailments(self) -> list[str]:
+        """List why the process should be started anew; empty while all of it moves."""
+        tenure = self.tenure
+        return self._ended() + ([] if tenure is None else tenure.parts.health.ailments())
+
+    async def obstacles(self) -> list[str]:
+        """List why requests should go elsewhere for now; empty if they are served."""
+        obstacles = ["the service is shutting down"] if self.stopping else []
+        if self.tenure is None:
+            return [*self.ailments(), *obstacles, self.standing]
+        parts = self.tenure.parts
+        if parts.health.started and not parts.is_certain():
+            obstacles.append(UNCERTAIN)
+        return [*obstacles, *self._ended(), *await parts.health.obstacles()]
+
+    @property
+    def standing(self) -> str:
+        """Why this controller serves no streams: another one does, or nobody."""
+        if self.is_taking_over:
+            return READING
+        holder = self.right.holder or "a controller without a URL, or none,"
+        return f"this controller stands by; {holder} holds the database"
 
     def begin_to_end(self) -> None:
         """Answer every long poll, now and from now on: the service shuts down.
 
-        A database that hangs is given up in a while, so that calls that wait for it are answered.
-        What other controllers can go on with is given up sooner, however long a client takes to
+        What another controller can go on with is given up soon, however long a client takes to
         send the rest of its call.
         """
-        parts = self.parts
-        if self._grace is None:
-            loop = asyncio.get_running_loop()
-            self._grace = loop.call_later(_DATABASE_GRACE_S, parts.database.give_up)
-            if parts.ownership.lease.controller is not None:
-                loop.call_later(_HAND_OVER_S, self._begin_to_hand_over)
-            self._unstored_before = parts.sequencer.unstored
-        parts.ownership.closing.set()
-        for state in parts.registry:
-            state.changed.close()
+        self.stopping = True
+        if self.tenure is not None:
+            self.tenure.begin_to_end()
+            asyncio.get_running_loop().call_later(_HAND_OVER_S, self._begin_to_leave)
 
     async def close(self) -> None:
-        """Answer the calls that wait, finish what was submitted, close the database."""
+        """Answer the calls that wait, finish what was submitted, give the right back."""
         self.begin_to_end()
-        await self._begin_to_hand_over()
-        self.parts.database.close()
+        await self._begin_to_leave()
+        await asyncio.to_thread(self.right.close)
 
-    def _begin_to_hand_over(self) -> asyncio.Task[None]:
-        if self._handing_over is None:
-            self._handing_over = asyncio.create_task(self._hand_over(), name="handing over")
-        return self._handing_over
+    def _ended(self) -> list[str]:
+        return [
+            f"{task.get_name()} has ended; the log says why"
+            for task in self._tasks
+            if task.done()
+        ]
 
-    async def _hand_over(self) -> None:
-        """Finish what was submitted, and give everything up, or say what is left undone."""
-        parts = self.parts
-        await _cancel([self._starting] if self._starting is not None else [])
-        if parts.health.started:
-            _, *background = parts.health.tasks
-            await _cancel(background)  # it submits more, and takes what is to be given up
-            await parts.ownership.stop()
-            await parts.sequencer.close()  # after `stop`, which stores a stamp
+    async def _live(self) -> None:
+        while True:
+            await self.right.acquire()
+            self.is_taking_over = True
+            keeping = asyncio.create_task(self.right.keep(), name="keeping the right")
+            try:
+                await self._hold_while(keeping)
+            finally:
+                self.is_taking_over = False
+                await cancel([keeping])
+
+    async def _hold_while(self, keeping: "asyncio.Task[None]") -> None:
+        """Hold the database until the right is lost, or the tenure cannot begin."""
+        starting = asyncio.create_task(self._start(), name="reading the streams back")
         try:
-            # Last: once the lease is given back, others take over what the last batch stored.
-            await parts.ownership.leave()
-        except (OutcomeUnknownError, UnavailableError) as error:
+            await asyncio.wait({starting, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                await starting
+                self._started.set()
+                self.on_start()
+                await keeping
+        except TidegaugeError as error:
+            _log.error("cannot hold the database: %s", error)
+            await self._end_tenure()
+            await self.right.leave()
+            await asyncio.sleep(_AGAIN_S)
+        finally:
+            await cancel([starting])
+        # Also what was being opened when the right was lost.
+        await self._end_tenure()
+
+    async def _start(self) -> None:
+        database = await self.right.open()
+        parts = compose(self.settings, database, right=self.right, metrics=self.metrics)
+        self.tenure = Tenure(parts)
+        await self.tenure.start()
+
+    async def _end_tenure(self) -> None:
+        tenure, self.tenure = self.tenure, None
+        if tenure is not None:
+            tenure.begin_to_end()
+            await tenure.finish(is_lost=True)
+            await tenure.close()
+
+    def _begin_to_leave(self) -> "asyncio.Task[None]":
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave(), name="leaving")
+        return self._leaving
+
+    async def _leave(self) -> None:
+        """Finish what was submitted, and give the right back, or say what is left undone."""
+        if self._living is not None:
+            await cancel([self._living])
+        tenure = self.tenure
+        if tenure is not None:
+            await tenure.finish()
+        try:
+            # Last: once the right is given back, others take over what the last batch stored.
+            await self.right.leave()
+        except TidegaugeError as error:
             _log.error(
                 "ended without the database: the lease was not given back, but runs out; of the "
                 "last changes, %d were not stored, or nobody knows whether they were: %s",
-                parts.sequencer.unstored - self._unstored_before,
-                error.reason,
+                0 if tenure is None else tenure.unstored,
+                error,
             )
-        if self._grace is not None:
-            self._grace.cancel()
-
-
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        self.tenure = None
+        if tenure is not None:
+            await tenure.close()

@@ -2,8 +2,8 @@
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
-    DateTime,
     Index,
     Integer,
     LargeBinary,
@@ -25,16 +25,12 @@ streams = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("config", Text, nullable=False),
     Column("topology", Text, nullable=False),
-    Column("holder", BigInteger, index=True),
-    Column("listening_ms", BigInteger, nullable=False, server_default="0"),
     Column("load", Text),
     Column("truncation", Text),
     UniqueConstraint("scope", "stream"),
 )
-"""``truncation`` says where the embedded log of the stream begins, None while at its first events;
-``holder`` is the id of the controller that makes the marks, if several share the database.
-``listening_ms`` is the stream's listening time beyond that of its holder, or, while it has none,
-its listening time. ``load`` is what the scaling policy knows, null without one."""
+"""``truncation`` says where the embedded log of the stream begins, null while at its first events;
+``load`` is what the scaling policy knows, null without one."""
 
 deleted_streams = Table(
     "deleted_streams",
@@ -68,9 +64,11 @@ changelog = Table(
 listening = Table(
     "listening",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("one", Integer, primary_key=True, autoincrement=False),
     Column("listening_ms", BigInteger, nullable=False),
+    CheckConstraint("one = 1", name="one_stamp"),
 )
+"""The last stamp of listening time, in the only row."""
 
 reader_groups = Table(
     "reader_groups",
@@ -80,18 +78,19 @@ reader_groups = Table(
     Column("settings", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("state", Text, nullable=False),
-    Column("holder", BigInteger, index=True),
 )
 
-controllers = Table(
-    "controllers",
+holder = Table(
+    "holder",
     metadata,
-    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False, unique=True),
     Column("address", Text, nullable=False),
-    Column("expires_at", DateTime(timezone=True), nullable=False),
-    Column("listening_ms", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    CheckConstraint("one = 1", name="one_holder"),
 )
-"""Leases. The id is the fencing token: it rises with every lease, and is gone with it."""
+"""The controller that holds the database, in the only row; PostgreSQL only. The random ``id`` is the
+fencing token, ``number`` that of its latest renewal: see `controller.cluster.lease`."""
 
 chunks = Table(
     "chunks",
@@ -103,11 +102,10 @@ chunks = Table(
     Column("running_time", BigInteger),
     Column("size", BigInteger, nullable=False),
     Column("data", LargeBinary, nullable=False),
-    Column("append_time", BigInteger),
-    Column("format", Integer, nullable=False, server_default="1"),
+    Column("append_time", BigInteger, nullable=False),
 )
 """``running_time`` is the maximum of event time over the segment up to the chunk's end,
-``append_time`` the greatest wall clock of an append within it; None in chunks of format 1."""
+``append_time`` the greatest wall clock of an append within it."""
 Index(
     "chunks_by_running_time",
     chunks.c.stream_key,

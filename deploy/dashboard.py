@@ -135,13 +135,10 @@ ROWS: dict[str, list[Panel]] = {
     ],
     "Controllers": [
         _panel(
-            "Leases",
+            "Holds the database",
             "short",
-            {
-                "{{instance}}": "tidegauge_leases_held",
-                "without a controller": "max(tidegauge_streams) - sum(tidegauge_leases_held)",
-            },
-            "Streams whose marks each controller makes.",
+            {"{{instance}}": "tidegauge_holds_database"},
+            "1 at the controller that is certain to hold the database, 0 at those that stand by.",
         ),
         _panel(
             "Waiting",
@@ -202,7 +199,7 @@ def draw() -> str:
             QueryVariable("stream")
             .label("Stream")
             .datasource(_PROMETHEUS)
-            .query("label_values(tidegauge_stream_lease_held, stream)")
+            .query("label_values(tidegauge_stream_kept_reports, stream)")
             .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
             .multi(True)
             .include_all(True)

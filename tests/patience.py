@@ -1,6 +1,7 @@
 """How long a test waits for what must come, before it fails; never how fast it must be.
 
-Controllers have leases that a slow machine cannot lose; tests of leases set shorter ones.
+Where several controllers share a database, their leases are such that a slow machine cannot lose one;
+tests of leases set shorter ones. Where there is one, nobody takes over from it.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from collections.abc import Callable
 
 PATIENCE_S = 60.0
 LONG_LEASE_MS = 60_000
+SHORT_LEASE_MS = 2_000
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -32,6 +32,8 @@ class ServerProcess:
         Where its log goes.
     database_url
         What it serves; fixtures make databases of both kinds.
+    port
+        Where it listens; a free one by default.
     launcher
         Python code that serves; tests of seeded bugs bring their own.
     prefix
@@ -45,6 +47,7 @@ class ServerProcess:
         directory: Path,
         *,
         database_url: str,
+        port: int | None = None,
         launcher: str = LAUNCHER,
         prefix: tuple[str, ...] = (),
         **options: object,
@@ -52,7 +55,7 @@ class ServerProcess:
         self.directory = directory
         self.database_url = database_url
         self.log = directory / "server.log"
-        self.port = free_port()
+        self.port = port or free_port()
         scheme = "https" if "tls_certificate" in options else "http"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._launcher = launcher

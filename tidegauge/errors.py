@@ -274,6 +274,13 @@ class UnavailableError(ProblemError, code="unavailable", status=503):
     message = "nothing was stored: {reason}; try again later"
 
 
+class StandsByError(ProblemError, code="stands_by", status=307):
+    """The controller stands by for the one at ``Location``, which holds the database."""
+
+    location: str
+    message = "this controller stands by; ask {location}"
+
+
 class UnhealthyError(ProblemError, code="unhealthy", status=503):
     """The answer to a probe while something is wrong."""
 

@@ -3,7 +3,6 @@
 import logging
 import ssl
 from pathlib import Path
-from typing import Any
 
 from controller.access.changes import Rereading
 from tidegauge.errors import TidegaugeError
@@ -51,46 +50,6 @@ class Certificate:
                 context.load_cert_chain(self._certificate, self._key, _no_password)
             except (OSError, ValueError) as error:
                 raise CertificateError(self._certificate, self._key, str(error)) from error
-
-
-class Authorities:
-    """The authorities that may sign the certificates of other services.
-
-    Those in the file are, if it changed, from the next connection on; the ``context`` stays the
-    same. Raises `CertificateError` if the file cannot be used.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        kept = "the authorities read before stay in force"
-        self.check = Rereading(path, read=self._load, take=self._take, kept=kept).check
-        self.context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.context.newest = self._load()
-
-    def _take(self, newest: ssl.SSLContext) -> None:
-        self.context.newest = newest
-        _log.info("authorities read again from %s", self._path)
-
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        try:
-            context.load_verify_locations(self._path)
-        except (OSError, ValueError) as error:
-            raise CertificateError(self._path, None, str(error)) from error
-        return context
-
-
-class _RenewedContext(ssl.SSLContext):
-    """What a client keeps, whose connections are made by the newest context.
-
-    An authority cannot be removed from a context. This one trusts none itself.
-    """
-
-    newest: ssl.SSLContext
-
-    def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:  # noqa: ANN401 (ssl's)
-        """Begin a connection."""
-        return self.newest.wrap_bio(*given, **named)
 
 
 def _no_password() -> str:

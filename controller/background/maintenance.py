@@ -1,4 +1,4 @@
-"""Work in the background, a little at a time: leases, retention, compaction, old outcomes."""
+"""Work in the background, a little at a time: transactions that time out, retention, compaction, old outcomes."""
 
 import asyncio
 import logging
@@ -63,8 +63,8 @@ class Maintenance:
                 errors.UnavailableError,
                 errors.UnknownStreamError,
             ) as error:
-                # The database has logged all of it already; or what was listed was deleted, or
-                # moved, while others were maintained.
+                # The database has logged all of it already; or what was listed was deleted while
+                # others were maintained.
                 _log.debug("a log is not looked after yet: %s", error)
             except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})

@@ -9,6 +9,7 @@ not needed once it is finished, and goes like a deleted stream.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
@@ -21,7 +22,6 @@ from controller.log.storage import delete_truncated
 from controller.logs.deduplication import LogOnce
 from controller.schema import metadata
 from controller.store import streams as storage
-from controller.streams.lease import Lease
 from controller.streams.registry import Registry
 from tidegauge.errors import TidegaugeError
 
@@ -55,13 +55,17 @@ class Purger:
     """Removes the rows of deleted streams, what transactions staged, and truncated chunks."""
 
     def __init__(
-        self, database: Database, registry: Registry, lease: Lease, pace: Pace
+        self,
+        database: Database,
+        registry: Registry,
+        is_certain: Callable[[], bool],
+        pace: Pace,
     ) -> None:
         self._database = database
         self._registry = registry
         self._purged: dict[int, dict[int, int]] = {}
         """By key of the stream: the offset of each segment before which no chunk is left."""
-        self._lease = lease
+        self._is_certain = is_certain
         self._pace = pace
         self._pace.rows = _FEWEST_ROWS  # until it is known how long the rows are
         self._not_removed = LogOnce(_log)
@@ -75,7 +79,7 @@ class Purger:
 
     async def _purge_some(self) -> bool:
         """Make a step of each; False if there was none to make, or it could not be made now."""
-        if not self._lease.is_certain:
+        if not self._is_certain():
             return False
         try:
             left = await self._database.read(_is_anything_left)

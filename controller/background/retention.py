@@ -21,10 +21,9 @@ from sqlalchemy import Connection
 
 from controller.background.purging import Pace
 from controller.database import Database
-from controller.groups import keep_groups_still, read_positions
+from controller.groups import read_positions
 from controller.log.embedded import EmbeddedLog
 from controller.store.marks import MarkRow, StoredMarks, delete_marks, mark_rows
-from controller.streams.lease import moved_if_scaled
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
@@ -134,8 +133,7 @@ class Sweeper:
         if due is None:
             return False
         began = perf_counter()
-        with moved_if_scaled(state.identity.name):
-            await self._step(state, *due)
+        await self._step(state, *due)
         await asyncio.sleep(self._pace.rest_s(began))
         return True
 
@@ -165,8 +163,8 @@ class Sweeper:
                 progress.revision, progress.lower = 0, None
             return
         gone = surplus(old, tier.step_ms, progress.lower)
-        if gone and not await self._database.change(partial(self._remove, state, rows, gone)):
-            return
+        if gone:
+            await self._database.change(partial(self._remove, state, rows, gone))
         progress.revision, progress.lower = old[-1].revision, old[-1].lower
 
     def _remove(
@@ -175,16 +173,13 @@ class Sweeper:
         rows: Sequence[MarkRow],
         gone: list[int],
         connection: Connection,
-    ) -> bool:
-        """Remove marks but those that are needed; False if that has to wait.
+    ) -> None:
+        """Remove marks but those that are needed.
 
-        The race: a group may move, or be created, here or by another controller, after the rows
-        were read. So what the groups need is read in the transaction that removes them, while
-        no group of the stream can be stored.
+        The race: a group may go on, or be created, after the rows were read. So what the groups need
+        is read in the transaction that removes them.
         """
         identity = state.identity
-        if not keep_groups_still(connection, identity.key):
-            return False
         positions = read_positions(connection, str(identity.name), identity.stream_id)
         # For each group the newest at or before where it stands; on the embedded log also the
         # first after the truncation point, and the one before, in force there.
@@ -200,7 +195,6 @@ class Sweeper:
         began = perf_counter()
         delete_marks(connection, identity.key, [one for one in gone if one not in needed])
         self._pace.adjust(began, fewest=_FEWEST_ROWS)
-        return True
 
 
 def _truncated(state: StreamState) -> DownSet:

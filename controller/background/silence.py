@@ -46,7 +46,7 @@ class SilentReaders:
         submitted = set()
         for group, reader, epoch in silent:
             try:
-                logs = await read_logs(self._registry, group.settings)
+                logs = read_logs(self._registry, group.settings)
             except (
                 errors.UnknownStreamError,
                 errors.StreamReplacedError,

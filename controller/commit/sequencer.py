@@ -38,13 +38,17 @@ _REFUSE_AGAIN_S = 0.25
 """Later callers, while a transaction does not end, wait so long at most."""
 _STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
+UNCERTAIN = "another controller may have taken over"
 
 
 class Sequencer:
     """Runs batches one after another until it is closed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, is_certain: Callable[[], bool] = lambda: True
+    ) -> None:
         self._database = database
+        self._is_certain = is_certain
         self._queue: list[Submission] = []
         self._arrived = asyncio.Event()
         self._expected = 1
@@ -132,10 +136,16 @@ class Sequencer:
     async def read(self, read: Callable[[], _T]) -> _T:
         """Read memory while it equals the disk: between two batches.
 
-        Fails with `UnavailableError` if what a transaction touched cannot be read back.
+        Fails with `UnavailableError` if what a transaction touched cannot be read back, or another
+        controller may have written since.
         """
         if not self._busy and not self._stale:
-            return read()
+            result = read()
+            if not self._is_certain():
+                raise UnavailableError(UNCERTAIN)
+            return result
+        if self._closing and not self._busy:  # no batch will follow
+            raise UnavailableError(_AWAY)
         future: asyncio.Future[_T] = self._loop.create_future()
         self._reads.append(Submission(_nothing, read, future))
         if not self._busy:
@@ -160,8 +170,8 @@ class Sequencer:
                     self._timeout.cancel()
                 self._busy = False
             reads, self._reads = self._reads, []
-            if self._stale:
-                _fail(reads, UnavailableError(_AWAY))
+            if self._stale or not self._is_certain():
+                _fail(reads, UnavailableError(_AWAY if self._stale else UNCERTAIN))
             else:
                 for one in reads:
                     one.finish()
@@ -223,6 +233,10 @@ class Sequencer:
                 # It is stored, so callers are answered; it is read back before the next batch.
                 _log.exception("what was stored cannot be published")
                 self._stale[touched] = None
+        if not (batch.writes or batch.together or self._is_certain()):
+            # Nothing was committed, which would have been the check: it was read from memory.
+            _fail(decided, UnavailableError(UNCERTAIN))
+            return
         for submission in decided:
             submission.finish()
 

@@ -7,7 +7,12 @@ from controller.database.interface import (
     DatabaseInUseError,
     DatabaseUnusableError,
 )
-from controller.database.postgresql import PostgresDatabase, upgrade_schema
+from controller.database.postgresql import (
+    Fence,
+    PostgresDatabase,
+    PostgresSession,
+    upgrade_schema,
+)
 from controller.database.sqlite import SqliteDatabase
 
 __all__ = [
@@ -15,30 +20,17 @@ __all__ = [
     "DatabaseAddress",
     "DatabaseInUseError",
     "DatabaseUnusableError",
+    "Fence",
     "LeaseLostError",
     "PostgresDatabase",
-    "open_database",
+    "PostgresSession",
+    "SqliteDatabase",
     "upgrade_database",
 ]
 
 
-def open_database(url: str, *, max_bytes: int = 0) -> Database:
-    """Open a database to serve it; ``max_bytes`` bounds the size of an SQLite file, 0 does not.
-
-    Raises `DatabaseInUseError` if another process serves it, and `DatabaseUnusableError` if the
-    address cannot be served, or the schema is of another version.
-    """
-    address = DatabaseAddress.parse(url)
-    if address.is_sqlite:
-        return SqliteDatabase(address, max_bytes=max_bytes)
-    if max_bytes:
-        msg = f"{address}: the size of a PostgreSQL database is bounded there, not here"
-        raise DatabaseUnusableError(msg)
-    return PostgresDatabase(address)
-
-
 def upgrade_database(url: str) -> str:
-    """Bring the schema of a database up to date, and return its name; raises as `open_database`."""
+    """Bring the schema of a database up to date, and return its name; see `open_right`."""
     address = DatabaseAddress.parse(url)
     if address.is_sqlite:
         database = SqliteDatabase(address)

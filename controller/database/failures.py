@@ -25,13 +25,13 @@ _POSTGRESQL = {
     "53100": "the database has no room: its disk is full (free some of it)",
     "53200": "the database is out of memory",
     "53300": "the database takes no more connections",
-    _LEASE_LOST: "the controller has lost its lease",
+    _LEASE_LOST: "another controller holds the database",
 }
 _log = logging.getLogger(__name__)
 
 
 class LeaseLostError(UnavailableError):
-    """The controller has lost its lease; whoever renews it says so, once for all, and joins again."""
+    """The controller has lost its lease; whoever renews it says so, once for all."""
 
 
 class Failures:

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from math import inf
@@ -16,13 +17,14 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError
 
 from controller.database import migration
-from controller.database.failures import is_lost, reason_of, refusal_of
+from controller.database.failures import Failures, is_lost, reason_of, refusal_of
 from controller.database.interface import (
     READERS,
     Database,
     DatabaseAddress,
     DatabaseUnusableError,
 )
+from controller.database.writer_thread import WriterThread
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
@@ -35,7 +37,7 @@ _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backe
 _UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
 _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
-_CONNECTED = {
+_CONNECTED: dict[str, Any] = {
     "application_name": "tidegauge",
     "client_encoding": "utf8",
     "connect_timeout": 5,
@@ -45,8 +47,6 @@ _CONNECTED = {
     "keepalives_count": _SILENCE_S // 2,
 }
 """A server that is lost without a word is noticed after this silence, asked or listened to."""
-_PATIENCE_S = 5.0
-"""Until it is known how long a lease lasts."""
 _LAST_PATIENCE_S = 1.0
 """Once the service ends."""
 _PREPARE_AFTER = 2  # texts that came twice come again and again
@@ -96,31 +96,47 @@ class ImpatientConnection(psycopg.Connection[Any]):
             return answer
 
 
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What keeps a tenure from using a database that it has lost."""
+
+    name: str = _CONNECTED["application_name"]
+    """Of its sessions, so that whoever takes over can end them."""
+    failures: Failures = field(default_factory=Failures)
+    """What has been logged of the database."""
+    timeout_s: float = 5.0
+    """How long a caller waits for an answer."""
+    connected: Callable[["psycopg.Connection[Any]"], None] = lambda _connection: None
+    """Called with each new connection; raises if it is not to be used."""
+    begin: _Check = lambda _connection: None
+    """Begins every transaction that writes; it fails unless the transaction may go on."""
+    settle: _Check = lambda _connection: None
+    """Called with a new connection of the writer, after one broke: it waits until what the old one
+    was committing is known."""
+
+
 class PostgresDatabase(Database):
-    """One database, which several controllers may share; its schema has to be up to date.
+    """One database, whose schema has to be up to date.
 
     Should the connection break, or the database restart, callers get `UnavailableError` until
     there is a new one.
     """
 
-    def __init__(self, address: DatabaseAddress) -> None:
+    def __init__(self, address: DatabaseAddress, fence: Fence | None = None) -> None:
+        self._fence = fence = fence or Fence()
         isolation = {"isolation_level": "REPEATABLE READ", "pool_size": READERS}
-        super().__init__(str(address), _make_engine(address, isolation, self._dial))
+        super().__init__(str(address), self._make_engine(address, isolation))
+        self._failures = fence.failures
         self.address = address
-        self.timeout_s = _PATIENCE_S
+        self.timeout_s = fence.timeout_s
         self._longest_silence_s = inf
-        """Of every connection but the writer's: much may have to be read, or a lease waited for."""
-        self._single = _make_engine(
-            address, {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}, self._dial
-        )
-        self._begin: _Check = lambda _connection: None
-        self._settle: _Check = lambda _connection: None
+        """Of every connection but the writer's: much may have to be read."""
+        alone = {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
+        self._single = self._make_engine(address, alone)
         self._connection: Connection | None = None
         self._backend: tuple[int, datetime] | None = None
         """The process of the server that worked for the newest of the writer's connections: its
         number, which another may get once it has ended, and its start."""
-        self._aside = self._make_writer("database-lease")
-        self._aside_connection: Connection | None = None
         try:
             migration.check_newest(self._connect(), self.name)
         except BaseException as error:
@@ -129,14 +145,6 @@ class PostgresDatabase(Database):
                 raise
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from None
-
-    def guard(self, begin: _Check, settle: _Check) -> None:
-        """Begin every transaction of the writer with a check, from now on.
-
-        ``begin`` makes the transaction fail unless it may go on. ``settle`` runs on a new
-        connection, after one broke: it waits until what the old one was committing is known.
-        """
-        self._begin, self._settle = begin, settle
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:  # noqa: ARG002 (many or few, never on the event loop)
         """Run one transaction, its statements in one round trip; see `Database.write`."""
@@ -151,20 +159,6 @@ class PostgresDatabase(Database):
     def check(self, connection: Connection) -> None:
         """Check that the schema fits; see `Database.check`."""
         migration.check_newest(connection, self.name)
-
-    async def change_aside(self, work: Callable[[Connection], _T]) -> _T:
-        """Run one transaction without the check, and without waiting for the writer."""
-        with self._failures.translated():
-            return await self._aside.run(partial(self._transaction_aside, work))
-
-    async def connect_to_listen(self) -> psycopg.AsyncConnection[Any]:
-        """Open a connection that waits for notices."""
-        url = self.address.url.set(drivername="postgresql")
-        return await psycopg.AsyncConnection.connect(
-            url.render_as_string(hide_password=False),
-            autocommit=True,
-            **_CONNECTED,  # type: ignore[arg-type]
-        )
 
     async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:
         """Read what is committed; see `Database.read`.
@@ -194,9 +188,15 @@ class PostgresDatabase(Database):
         """Finish what runs, unless it hangs, and give the database back."""
         self.give_up()
         super().close()
-        self._aside.close()
-        for connection in (self._connection, self._aside_connection):
-            _drop(connection)
+        _drop(self._connection)
+
+    def _make_engine(self, address: DatabaseAddress, options: dict[str, Any]) -> Engine:
+        return _make_engine(
+            address,
+            options | {"name": self._fence.name},
+            dial=self._dial,
+            connected=self._fence.connected,
+        )
 
     def _dial(self, **named: Any) -> ImpatientConnection:  # noqa: ANN401 (psycopg's)
         """Make a connection, unless the service ends: a server that hangs takes its time."""
@@ -220,20 +220,10 @@ class PostgresDatabase(Database):
         connection = self._connect()
         try:
             with _transaction_on(connection, is_pipelined=is_pipelined):
-                self._begin(connection)
+                self._fence.begin(connection)
                 return work(connection)
         except BaseException:
             self._connection = None
-            _drop(connection)
-            raise
-
-    def _transaction_aside(self, work: Callable[[Connection], _T]) -> _T:
-        connection = self._aside_connection = self._aside_connection or self._single.connect()
-        try:
-            with _transaction_on(connection):
-                return work(connection)
-        except BaseException:
-            self._aside_connection = None
             _drop(connection)
             raise
 
@@ -244,7 +234,7 @@ class PostgresDatabase(Database):
             raw.find_patience_s = lambda: self.timeout_s
             try:
                 self._end_former(connection)
-                self._settle(connection)
+                self._fence.settle(connection)
                 pid, started = connection.exec_driver_sql(_THIS).one()
                 self._backend = pid, started
             except BaseException:
@@ -265,6 +255,95 @@ class PostgresDatabase(Database):
                 msg = f"process {self._backend[0]} of the server does not end"
                 raise UnavailableError(_SILENT) from TimeoutError(msg)
             sleep(_LOOK_S)
+
+
+class PostgresSession:
+    """One connection beside those of a database, with a thread of its own.
+
+    A server that says nothing for as long as its patience is taken for one that is lost.
+    """
+
+    def __init__(
+        self,
+        address: DatabaseAddress,
+        *,
+        patience_s: float,
+        server_of: Callable[["psycopg.Connection[Any]"], str],
+    ) -> None:
+        self.name = str(address)
+        self.server = ""
+        """Which one it is connected to, as ``server_of`` finds when it connects."""
+        self._patience_s = patience_s
+        self._server_of = server_of
+        self.failures = Failures()
+        self._connection: Connection | None = None
+        self._thread = self._make_thread("database-lease")
+        self._engine = self._make_engine(address)
+
+    def check_schema(self) -> None:
+        """Check that the schema is this version's; raises `DatabaseUnusableError`."""
+        try:
+            migration.check_newest(self._connect(), self.name)
+        except DBAPIError as error:
+            msg = f"{self.name} cannot be used as a database: {error.orig}"
+            raise DatabaseUnusableError(msg) from None
+
+    async def run(self, work: Callable[[Connection], _T]) -> _T:
+        """Run one transaction; see `Database.change` for errors."""
+        with self.failures.translated():
+            return await self._thread.run(partial(self._transaction, work))
+
+    async def until_notice(self, timeout_s: float) -> None:
+        """Wait until a holder says that it leaves, or the time is over."""
+        with self.failures.translated():
+            await self._thread.run(partial(self._wait, timeout_s))
+
+    def close(self) -> None:
+        """Finish what runs, and disconnect."""
+        self._patience_s = min(self._patience_s, _LAST_PATIENCE_S)
+        self._thread.close()
+        _drop(self._connection)
+
+    def _make_thread(self, name: str) -> WriterThread:
+        return WriterThread(name)
+
+    def _make_engine(self, address: DatabaseAddress) -> Engine:
+        options = {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
+        return _make_engine(address, options, connected=self._greet)
+
+    def _greet(self, connection: "psycopg.Connection[Any]") -> None:
+        self.server = self._server_of(connection)
+        connection.execute("LISTEN tidegauge")
+        if isinstance(connection, ImpatientConnection):
+            connection.find_patience_s = lambda: self._patience_s
+
+    def _connect(self) -> Connection:
+        self._connection = self._connection or self._engine.connect()
+        return self._connection
+
+    def _transaction(self, work: Callable[[Connection], _T]) -> _T:
+        with self._dropping_if_lost() as connection, _transaction_on(connection):
+            return work(connection)
+
+    def _wait(self, timeout_s: float) -> None:
+        with self._dropping_if_lost() as connection:
+            raw: Any = connection.connection.driver_connection
+            try:
+                for _ in raw.notifies(timeout=timeout_s, stop_after=1):
+                    pass
+            except psycopg.Error as error:
+                raise refusal_of(error) from error
+
+    @contextmanager
+    def _dropping_if_lost(self) -> Iterator[Connection]:
+        """Lend the connection; an error costs it, and so all of its state."""
+        connection = self._connect()
+        try:
+            yield connection
+        except BaseException:
+            self._connection = None
+            _drop(connection)
+            raise
 
 
 def upgrade_schema(address: DatabaseAddress) -> None:
@@ -335,11 +414,18 @@ def _drop(connection: Connection | None) -> None:
 def _make_engine(
     address: DatabaseAddress,
     options: dict[str, Any],
+    *,
     dial: Callable[..., ImpatientConnection] = ImpatientConnection.connect,
+    connected: Callable[["psycopg.Connection[Any]"], None] = lambda _connection: None,
 ) -> Engine:
+    name = options.pop("name", _CONNECTED["application_name"])
     engine = create_engine(
         address.url,
-        connect_args={**_CONNECTED, "prepare_threshold": _PREPARE_AFTER},
+        connect_args={
+            **_CONNECTED,
+            "application_name": name,
+            "prepare_threshold": _PREPARE_AFTER,
+        },
         **options,
     )
 
@@ -357,6 +443,7 @@ def _make_engine(
         connection.execute(_READABLE)
         if options["isolation_level"] == _AUTOCOMMIT:
             connection.execute(_LONGEST_PAUSE)
+        connected(connection)
         connection.autocommit = autocommit
 
     return engine

@@ -31,8 +31,6 @@ _CACHED_STATEMENTS = 512  # of many rows each count has a text of its own
 _MANY = 256  # short rows: more would hold the event loop, see `write`
 _QUICK_S = 0.003  # a disk that takes longer is slow: changing hands costs less than its wait
 _BUSY_MS = 10_000  # a backup, or a query by hand, may lock it so long
-_EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
-"""What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
 _log = logging.getLogger(__name__)
 
 
@@ -156,14 +154,7 @@ class SqliteDatabase(Database):
     def _prepare(self) -> None:
         try:
             with self._engine.begin() as connection:
-                version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-                if version not in {_EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS}:
-                    raise migration.unknown_schema(self.name, version)
-                if version == _BEFORE_REVISIONS:
-                    migration.stamp_first(connection)
                 migration.upgrade(connection, self.name)
-                if version != _WITH_REVISIONS:  # it writes, though nothing changes
-                    connection.exec_driver_sql(f"PRAGMA user_version={_WITH_REVISIONS}")
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from error

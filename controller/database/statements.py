@@ -6,7 +6,7 @@ number of rows as one parameter, so that the text is always the same and stays p
 which JSON cannot hold, and single rows go as with SQLite.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
@@ -37,23 +37,6 @@ def insert_rows(
             connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
     elif rows:
         _execute_with_many(connection, _insert_of_many(table) + conflict, _names(table), rows)
-
-
-def insert_if_free(
-    connection: Connection, table: Table, unique: tuple[str, ...], values: Mapping[str, Any]
-) -> Callable[[], bool]:
-    """Insert a row, unless another one has the same values in columns that are unique.
-
-    What is returned says whether it was inserted, once the transaction is committed: in a
-    pipeline nobody knows before.
-    """
-    place = "?" if connection.dialect.name == _SQLITE else "%s"
-    text = (
-        f"INSERT INTO {table.name} ({', '.join(values)}) "  # noqa: S608 (our own names)
-        f"VALUES {_places(place, len(values))} ON CONFLICT ({', '.join(unique)}) DO NOTHING"
-    )
-    cursor = connection.exec_driver_sql(text, tuple(values.values())).context.cursor
-    return lambda: cursor.rowcount == 1
 
 
 def replace_rows(connection: Connection, table: Table, rows: Rows) -> None:

@@ -2,7 +2,7 @@
 
 from controller.groups.creation import GroupCreation
 from controller.groups.registry import Group, Groups, Logs, read_logs
-from controller.store.groups import StoredGroup, keep_groups_still, read_groups, read_positions
+from controller.store.groups import StoredGroup, read_groups, read_positions
 
 __all__ = [
     "Group",
@@ -10,7 +10,6 @@ __all__ = [
     "Groups",
     "Logs",
     "StoredGroup",
-    "keep_groups_still",
     "read_groups",
     "read_logs",
     "read_positions",

@@ -5,10 +5,8 @@ from functools import partial
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.groups.registry import Groups
-from controller.store import groups as storage
 from controller.store.groups import GroupSettings, StoredGroup
 from controller.streams import history
-from controller.streams.lease import MovedError
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, TruncatedError
@@ -39,7 +37,7 @@ class GroupCreation:
                 parsed = StreamName.parse(stream)
             except ValueError as error:
                 raise InvalidRequestError.of("streams", str(error)) from error
-            states.append(await self._registry.look_at(parsed))
+            states.append(self._registry.get(parsed))
         by_name = {str(state.identity.name): state for state in states}
         settings = GroupSettings(
             streams=sorted(by_name),
@@ -54,13 +52,7 @@ class GroupCreation:
         # After the positions, which must not name segments that a topology lacks.
         topologies = {stream: state.published.topology for stream, state in by_name.items()}
         new = StoredGroup(name, settings, start(topologies, positions))
-        count = await self._database.read(storage.count_groups)
-        group, stored, is_new = await self._sequencer.submit(
-            partial(self._groups.find_or_add, new, count)
-        )
-        if group.moved and not group.durable:  # another controller was faster
-            raise MovedError(name)
-        return stored, is_new
+        return await self._sequencer.submit(partial(self._groups.find_or_add, new))
 
 
 def _check_start(request: CreateGroup) -> None:

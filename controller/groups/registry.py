@@ -5,15 +5,12 @@ from functools import partial
 from heapq import nsmallest
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from controller.access.limits import Limits
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.database import Database
 from controller.store import groups as storage
 from controller.store.groups import GroupSettings, StoredGroup
-from controller.streams.lease import Lease, Relocations
 from controller.streams.registry import Registry
 from tidegauge.errors import GroupExistsError, PreconditionFailedError, UnknownGroupError
 from tidegauge.groups import GroupState, check_change, check_reach, has_read_on, new_names
@@ -33,11 +30,11 @@ class Logs(NamedTuple):
     """Of streams with an embedded log."""
 
 
-async def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
+def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
     """Return how long the logs of a group's streams are, all of which must be there still."""
     logs = Logs({}, {})
     for stream in settings.streams:
-        state = await registry.look_at(StreamName.parse(stream))
+        state = registry.get(StreamName.parse(stream))
         state.check_id(settings.stream_ids[stream])
         logs.topologies[stream] = state.published.topology
         if state.published.tails is not None:
@@ -46,11 +43,7 @@ async def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
 
 
 class Group:
-    """One group in memory.
-
-    The race: another controller stores one of the same name first. Then a new one is left to that
-    controller, as if it had moved there; whoever shares the transaction is not concerned.
-    """
+    """One group in memory."""
 
     def __init__(self, newest: StoredGroup, host: "Groups") -> None:
         self.newest = newest
@@ -63,12 +56,9 @@ class Group:
         """What its query last reported of itself, and when, in listening time, ms."""
         self.deleted = False
         """Whether its deletion is decided."""
-        self.moved = False
-        """Whether another controller answers for it."""
         self._host = host
         self._frontiers: dict[str, tuple[GroupState, Topology, Position]] = {}
         self._on_disk: StoredGroup | None = None
-        self._is_stored: Callable[[], bool]
 
     @property
     def name(self) -> StreamName:
@@ -130,7 +120,7 @@ class Group:
         if self.deleted:
             batch.write(partial(storage.delete_group, name=self.name))
         elif self._on_disk is None:
-            batch.write(partial(self._insert, group=self.newest, lease=self._host.lease))
+            batch.write(partial(storage.insert_group, group=self.newest))
         elif self._on_disk is not self.newest:
             batch.write(partial(storage.update_group, group=self.newest))
 
@@ -138,33 +128,21 @@ class Group:
         """Publish the group, or remove it."""
         if self.deleted:
             self._host.remove(self)
-        elif self._on_disk is None and not self._is_stored():
-            self._host.release(self)
         else:
             self._on_disk = self.newest
 
     async def reload(self) -> None:
         """Read the group back from disk."""
-        if not self.moved:
-            await self._host.reload(self)
-
-    def _insert(self, connection: Connection, group: StoredGroup, lease: Lease) -> None:
-        self._is_stored = storage.insert_group(connection, group, lease.controller)
+        await self._host.reload(self)
 
 
 class Groups:
     """All reader groups that this controller holds."""
 
-    def __init__(
-        self, database: Database, clocks: Clocks, limits: Limits, lease: Lease
-    ) -> None:
-        self.relocations = Relocations()
-        self.removed: set[StreamName] = set()
-        """Since whoever is interested in them last cleared it."""
+    def __init__(self, database: Database, clocks: Clocks, limits: Limits) -> None:
         self._database = database
         self._clocks = clocks
         self._limits = limits
-        self.lease = lease
         self._by_name: dict[StreamName, Group] = {}
 
     def __iter__(self) -> Iterator[Group]:
@@ -183,23 +161,11 @@ class Groups:
         """Remove a group that is deleted."""
         if self._by_name.get(group.name) is group:
             del self._by_name[group.name]
-        self.removed.add(group.name)
-
-    def release(self, group: Group) -> None:
-        """Remove a group that another controller takes."""
-        group.moved = True
-        self.relocations.add(group.name)
-        self._by_name.pop(group.name, None)
 
     async def restore_all(self) -> None:
         """Add every group there is."""
         for stored in await self._database.read(storage.read_groups):
             self.add(stored)
-
-    def forget(self) -> None:
-        """Remove every group."""
-        for group in list(self):
-            self.release(group)
 
     async def reload(self, group: Group) -> None:
         """Make a group what the disk says, where it may be gone."""
@@ -217,10 +183,9 @@ class Groups:
         return self._by_name.get(name)
 
     def get(self, name: StreamName) -> Group:
-        """Return a durable group; raises `MovedError` if it moved away a moment ago."""
+        """Return a durable group."""
         group = self._by_name.get(name)
         if group is None or not group.durable:
-            self.relocations.check(name)
             raise UnknownGroupError(str(name))
         return group
 
@@ -233,22 +198,16 @@ class Groups:
         )
         return [self._by_name[name].newest for name in nsmallest(limit, names)]
 
-    def find_or_add(
-        self, new: StoredGroup, stored: int, batch: Batch
-    ) -> tuple[Group, StoredGroup, bool]:
-        """Add a group, if there is none of its name; so many were stored a moment ago.
-
-        Tells, besides the group, what is decided of it, and whether it is new.
-        """
+    def find_or_add(self, new: StoredGroup, batch: Batch) -> tuple[StoredGroup, bool]:
+        """Add a group, if there is none of its name; return what is decided of it, and whether it is new."""
         existing = self._by_name.get(new.name)
         if existing is not None and not existing.deleted:
             _check_same(existing.newest, new.settings)
-            return existing, existing.newest, False
-        known = range(max(stored, len(self._by_name)))
-        self._limits.check_new_group(new.name.scope, new.name.stream, known)
+            return existing.newest, False
+        self._limits.check_new_group(new.name.scope, new.name.stream, self._by_name)
         group = self._by_name[new.name] = Group(new, self)
         batch.touch(group)
-        return group, new, True
+        return new, True
 
     def delete(self, name: StreamName, batch: Batch) -> None:
         """Delete a group, and with it what it retained."""
@@ -307,8 +266,7 @@ class Groups:
     def note_progress(self, name: StreamName, progress: GroupProgress) -> None:
         """Record what the query of a group reports of itself.
 
-        It is kept in memory only: where the group moves to, or a controller starts anew, the
-        next batch reports it again.
+        It is kept in memory only: where a controller starts anew, the next batch reports it again.
         """
         self.get(name).progress = progress, self._now_ms()
 
@@ -326,7 +284,6 @@ class Groups:
         """Return a group as earlier changes of the same batch have left it."""
         group = self._by_name.get(name)
         if group is None or group.deleted:
-            self.relocations.check(name)
             raise UnknownGroupError(str(name))
         return group
 

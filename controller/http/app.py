@@ -1,24 +1,22 @@
 """The application: all calls, their documentation, and what surrounds them."""
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.access.changes import watch
-from controller.access.encryption import Authorities, Certificate
+from controller.access.encryption import Certificate
 from controller.access.guard import Guard
-from controller.access.needs import DOCUMENTATION_ASSETS, OPEN_PATHS
-from controller.cluster import SharedOwnership
+from controller.access.needs import DOCUMENTATION_ASSETS, FRONT_PAGE, OPEN_PATHS
+from controller.cluster import Right, open_right
+from controller.commit.sequencer import UNCERTAIN
 from controller.configuration import ServeSettings
-from controller.database import Database
-from controller.factory import compose
+from controller.factory import Parts
 from controller.http import front_page
 from controller.http.calls import (
     events,
@@ -31,20 +29,26 @@ from controller.http.calls import (
     transactions,
     writers,
 )
-from controller.http.explaining import Explaining
-from controller.http.forwarding.bulk import BulkForwarding
-from controller.http.forwarding.one import Forwarding
-from controller.http.forwarding.peers import ROUTE, Peers
+from controller.http.calls.reporting import ReportsApp
 from controller.http.messages import problems
 from controller.http.messages.headers import check_announced, check_host, check_origin
 from controller.http.messages.problems import send_problem
 from controller.http.messages.scopes import as_get
-from controller.http.routing import operation_id
-from controller.http.timing import OTHER, Timing
+from controller.http.routing import PARTS, operation_id
+from controller.http.timing import OTHER, ROUTE, Timing
+from controller.metrics.health import READING
 from controller.process import Process
-from tidegauge.errors import BodyTooLargeError, ProblemError, UnavailableError
+from controller.tenure import Tenure
+from tidegauge.errors import (
+    BodyTooLargeError,
+    ProblemError,
+    StandsByError,
+    UnavailableError,
+)
 
-_STARTING = UnavailableError("the service is reading its streams back")
+_STARTING = UnavailableError(READING)
+_OF_THE_PROCESS = OPEN_PATHS | {"/metrics", FRONT_PAGE}
+"""Answered also by a controller that stands by."""
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
 Send `Content-Type: application/json` with a body, or the type that the call names; compressed bodies
@@ -55,28 +59,22 @@ Errors are RFC 9457 problem documents with a stable `code`.
 """
 
 
-def create_app(  # noqa: PLR0913 (what a test may replace)
+def create_app(
     settings: ServeSettings,
     *,
-    address: str = "",
     certificate: Certificate | None = None,
     checks_host: bool = False,
-    database: Database | None = None,
-    transport: httpx.AsyncBaseTransport | None = None,
+    right: Right | None = None,
 ) -> "ControllerApp":
     """Make the application; its lifespan starts it, ends it and closes the database.
 
-    ``address`` is where other controllers of the same database reach this one, ``certificate``
-    what it shows them, which is read again when it is renewed. ``checks_host``: only a caller by
+    ``certificate`` is read again when it is renewed. ``checks_host``: only a caller by
     a name of this machine is answered, and no page of another origin changes anything.
-    ``database`` and ``transport`` replace what the settings name, and the sockets to other
-    controllers.
+    ``right`` replaces that to the database that the settings name.
     """
     guard = Guard(settings.tokens)
-    authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
-    checks = [one.check for one in (guard, authorities, certificate) if one is not None]
-    parts = compose(settings, address=address, database=database)
-    process = Process(parts)
+    checks = [one.check for one in (guard, certificate) if one is not None]
+    process = Process(settings, right or open_right(settings))
     traces = None
     if settings.traces:
         from controller.metrics.tracing import Traces  # noqa: PLC0415 (needs an extra)
@@ -86,13 +84,12 @@ def create_app(  # noqa: PLR0913 (what a test may replace)
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         watching = asyncio.create_task(watch(*checks), name="reading files again")
-        parts.health.tasks.append(watching)
+        process.look_after(watching)
         await process.begin()
         try:
             yield
         finally:
             watching.cancel()
-            await whole.aclose()
             await process.close()
             if traces is not None:
                 await asyncio.to_thread(traces.end)
@@ -116,7 +113,7 @@ def create_app(  # noqa: PLR0913 (what a test may replace)
             "tracing": traces is not None,
         },
     )
-    app.state.parts = parts
+    app.state.process = process
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
     routers += [front_page.router, writers.reporting, events.reporting]
     routers += [transactions.router, transactions.reporting]
@@ -127,14 +124,7 @@ def create_app(  # noqa: PLR0913 (what a test may replace)
     app.mount(DOCUMENTATION_ASSETS, assets)
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    trusted = None if authorities is None else authorities.context
-    whole = ControllerApp(  # the lifespan closes it, too
-        app, process, guard, trusted=trusted, transport=transport, checks_host=checks_host
-    )
-    app.state.explaining = Explaining(
-        parts.registry, parts.sequencer, parts.ownership, whole.peers
-    )
-    return whole
+    return ControllerApp(app, process, guard, checks_host=checks_host)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
@@ -146,40 +136,32 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-class ControllerApp:
-    """Checks of the caller and its head; then the hot paths, the framework, or another controller."""
+class _UncertainError(Exception):
+    """What was read from memory may be old."""
 
-    def __init__(  # noqa: PLR0913 (what it is made of)
-        self,
-        app: ASGIApp,
-        process: Process,
-        guard: Guard,
-        *,
-        trusted: ssl.SSLContext | None,
-        transport: httpx.AsyncBaseTransport | None,
-        checks_host: bool,
+
+class ControllerApp:
+    """Checks of the caller and its head; then the hot paths and the framework, for the present tenure.
+
+    It stays while tenures come and go. A controller that stands by answers for itself alone, and
+    sends all other callers to the one that holds the database.
+    """
+
+    def __init__(
+        self, app: ASGIApp, process: Process, guard: Guard, *, checks_host: bool
     ) -> None:
         self.process = process
-        self.parts = parts = process.parts
         self._app = app
         self._guard = guard
-        self._timing = Timing(self._answer, parts.metrics)
-        self._limit = limit = parts.settings.max_body_bytes
-        intake = parts.registry, parts.sequencer, parts.metrics, parts.settings
-        self._hot = note_time.NoteTimeApp(*intake), note_times.NoteTimesApp(*intake)
+        self._timing = Timing(self._answer, process.metrics)
+        self._limit = process.settings.max_body_bytes
         self._checks_host = checks_host
-        self.peers: Peers | None = None
-        self._dispatch: ASGIApp = self._answer_here
-        ownership = parts.ownership
-        if isinstance(ownership, SharedOwnership):
-            self.peers = peers = Peers(ownership, trusted=trusted, transport=transport)
-            one = Forwarding(self._answer_here, ownership, peers, max_body_bytes=limit)
-            self._dispatch = BulkForwarding(one)
 
-    async def aclose(self) -> None:
-        """Close the connections to other controllers."""
-        if self.peers is not None:
-            await self.peers.aclose()
+    @property
+    def parts(self) -> Parts:
+        """What the present tenure is made of; there must be one."""
+        assert self.process.tenure is not None  # noqa: S101 (see above)
+        return self.process.tenure.parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -189,28 +171,77 @@ class ControllerApp:
         await self._timing(as_get(scope), receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tenure, path = self.process.tenure, scope["path"]
         try:
             # What can be refused is, before anything of a body came.
             if self._checks_host:
                 check_host(scope["headers"])
                 check_origin(scope)
             check_announced(scope, self._limit)
-            scope["user"] = self._guard.identify(scope["path"], scope["headers"])
-            if not self.parts.health.started and scope["path"] not in OPEN_PATHS:
-                raise _STARTING
+            scope["user"] = self._guard.identify(path, scope["headers"])
+            if tenure is not None and tenure.parts.health.started:
+                await self._answer_in(tenure, scope, receive, send)
+                return
+            if path not in _OF_THE_PROCESS:
+                raise _STARTING if self.process.is_taking_over else self._elsewhere(scope)
         except ProblemError as error:
             scope[ROUTE] = OTHER
             await send_problem(send, error)
             return
-        await self._dispatch(scope, receive, send)
+        await self._ask_framework(scope, receive, send)
 
-    async def _answer_here(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        for hot in self._hot:
-            if hot.serves(path):
-                scope[ROUTE] = hot.route
-                await hot(scope, receive, send)
-                return
+    async def _answer_in(
+        self, tenure: Tenure, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer by what a tenure has in memory.
+
+        The race: this controller was paused, and another took over. A change was checked by its
+        commit, so its answer is sent anyhow. All else was read from memory, refusals too; whether
+        it may be shown is checked now that it was read.
+        """
+        scope[PARTS] = parts = tenure.parts
+        reads = scope["method"] == "GET" and scope["path"] not in _OF_THE_PROCESS
+
+        async def checked(message: Message) -> None:
+            is_start = message["type"] == "http.response.start"
+            if (
+                is_start
+                and (reads or 400 <= message["status"] < 500)
+                and not parts.is_certain()
+            ):
+                raise _UncertainError
+            await send(message)
+
+        try:
+            for hot in self._hot_paths(tenure):
+                if hot.serves(scope["path"]):
+                    scope[ROUTE] = hot.route
+                    await hot(scope, receive, checked)
+                    return
+            await self._ask_framework(scope, receive, checked)
+        except _UncertainError:
+            await send_problem(send, UnavailableError(UNCERTAIN))
+
+    def _hot_paths(self, tenure: Tenure) -> Sequence[ReportsApp]:
+        if not tenure.hot_paths:
+            parts, metrics = tenure.parts, self.process.metrics
+            intake = parts.registry, parts.sequencer, metrics, parts.settings
+            tenure.hot_paths = (
+                note_time.NoteTimeApp(*intake),
+                note_times.NoteTimesApp(*intake),
+            )
+        return tenure.hot_paths
+
+    def _elsewhere(self, scope: Scope) -> ProblemError:
+        """Return the answer of a controller that stands by: where the holder is, if it says so."""
+        holder = self.process.right.holder
+        if not holder:
+            return UnavailableError(self.process.standing)
+        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        query = scope["query_string"].decode("latin-1")
+        return StandsByError(f"{holder}{path}?{query}" if query else f"{holder}{path}")
+
+    async def _ask_framework(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[ROUTE] = None  # the framework sets it
         size = 0
 

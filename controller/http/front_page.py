@@ -12,14 +12,13 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from pydantic import Field
 
-from controller.access.callers import NOBODY
+from controller.access.callers import NOBODY, Caller
 from controller.access.needs import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE
+from controller.factory import Parts
 from controller.http.routing import (
+    PARTS,
     CallerOf,
-    ClocksOf,
-    ExplainingOf,
-    ListingOf,
-    SettingsOf,
+    ProcessOf,
     StrictRoute,
 )
 from tidegauge.event_time import describe_event_time
@@ -65,26 +64,28 @@ class FrontPage(Answer):
     response_model=FrontPage,
     responses={200: {"content": {"text/html": {}}}},
 )
-async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def front_page(
     request: Request,
-    listing: ListingOf,
-    explaining: ExplainingOf,
-    clocks: ClocksOf,
-    settings: SettingsOf,
+    process: ProcessOf,
     caller: CallerOf,
     response: Response,
     accept: Annotated[str, Header(description="`text/html` for the page.")] = "",
 ) -> FrontPage | HTMLResponse:
-    """Say which version this is, where the streams stand that the caller may see, and where to read more."""
-    found: list[StreamBrief] = []
+    """Say which version this is, where the streams stand that the caller may see, and where to read more.
+
+    A controller that stands by says so, and links to the one that holds the database.
+    """
+    streams: list[ListedStanding] = []
     more = False
-    if caller is not NOBODY:  # for a caller that may see none, all names would be read
-        found, more = await listing.streams_in_short(None, _MOST, of=caller.roles)
-    explained = await explaining.everywhere(found, request.scope, cursor=None)
-    elsewhere = {} if settings.ui_url is None else {"dashboard": settings.ui_url}
+    ui_url, holder = process.settings.ui_url, process.right.holder
+    elsewhere = {} if ui_url is None else {"dashboard": ui_url}
+    if not process.holds:
+        elsewhere |= {"holder": holder} if holder else {}
+    elif caller is not NOBODY:  # for a caller that may see none, all names would be read
+        streams, more = await _list(request.scope[PARTS], caller)
     page = FrontPage(
         version=version("tidegauge"),
-        streams=_standings(found, explained, clocks.now().wall_ms),
+        streams=streams,
         more=more,
         links={
             "documentation": DOCUMENTATION,
@@ -96,7 +97,8 @@ async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
     )
     if "text/html" in accept and "application/json" not in accept:
         url = str(request.base_url)
-        body = _write(page, url=url, is_anonymous=caller is NOBODY)
+        standing = "" if process.holds else process.standing
+        body = _write(page, url=url, is_anonymous=caller is NOBODY, standing=standing)
         return HTMLResponse(body, headers=_HEADERS)
     response.headers.update(_HEADERS)
     return page
@@ -117,6 +119,12 @@ async def documentation_page() -> HTMLResponse:
     )
 
 
+async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedStanding], bool]:
+    found, more = await parts.listing.streams_in_short(None, _MOST, of=caller.roles)
+    explained = await parts.listing.explain(found)
+    return _standings(found, explained, parts.clocks.now().wall_ms), more
+
+
 def _standings(
     streams: Sequence[StreamBrief], explained: Mapping[str, BriefExplanation], now_ms: int
 ) -> list[ListedStanding]:
@@ -135,15 +143,15 @@ def _standings(
     ]
 
 
-def _write(page: FrontPage, *, url: str, is_anonymous: bool) -> str:
-    teaches = not page.streams and not is_anonymous
+def _write(page: FrontPage, *, url: str, is_anonymous: bool, standing: str) -> str:
+    teaches = not page.streams and not (is_anonymous or standing)
     found = page.links.get("dashboard")
     held = sum(one.state.startswith(LABELS["held"]) for one in page.streams)
     return _PAGE.substitute(
         title=f"{held} held · Tidegauge" if held else "Tidegauge",
         version=escape(page.version),
         body=_steps(url) if teaches else _table(page.streams),
-        note=_note(page, is_anonymous=is_anonymous),
+        note=escape(standing) or _note(page, is_anonymous=is_anonymous),
         dashboard="" if found is None else f'<a href="{escape(found)}">Dashboard</a>',
     )
 

@@ -17,20 +17,15 @@ from controller.access.callers import Caller, log_done, log_refused
 from controller.access.limits import Limits
 from controller.access.needs import NEEDS, Need
 from controller.clocks import Clocks
-from controller.cluster import Ownership
-from controller.cluster.listing import Listing
 from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import Reason, WaitingRoom, until_hung_up
-from controller.configuration import ServeSettings
 from controller.database import Database
 from controller.groups import GroupCreation, Groups
-from controller.http.explaining import Explaining
 from controller.http.messages.decoding import read_json
 from controller.http.messages.headers import Headers, check_json, check_page
 from controller.http.messages.scopes import is_head, request_fields
-from controller.metrics.counters import Metrics
-from controller.metrics.gauges import Gauges
-from controller.metrics.health import Health
+from controller.listing import Listing
+from controller.process import Process
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
@@ -38,6 +33,8 @@ from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name
 
 _T = TypeVar("_T")
+PARTS = "tidegauge.parts"
+"""In the scope of a request: the `Parts` of the tenure in which it came."""
 
 
 class StrictRequest(Request):
@@ -129,10 +126,10 @@ async def get_caller(request: Request) -> Caller:
     return caller
 
 
-async def get_explaining(request: Request) -> Explaining:
-    """Return what explains the streams of a list."""
-    explaining: Explaining = request.app.state.explaining
-    return explaining
+async def get_process(request: Request) -> Process:
+    """Return what stays of the controller while tenures come and go."""
+    process: Process = request.app.state.process
+    return process
 
 
 async def get_hung_up(request: Request) -> Reason:
@@ -141,30 +138,25 @@ async def get_hung_up(request: Request) -> Reason:
 
 
 def _part(name: str) -> Any:  # noqa: ANN401 (a parameter's default)
-    """Depend on one of the `Parts` of the controller that the application serves."""
+    """Depend on one of the `Parts` of the tenure in which the request came."""
 
     async def get(request: Request) -> Any:  # noqa: ANN401 (the type is the parameter's)
-        return getattr(request.app.state.parts, name)
+        return getattr(request.scope[PARTS], name)
 
     return Depends(get)
 
 
 CallerOf = Annotated[Caller, Depends(get_caller)]
-ExplainingOf = Annotated[Explaining, Depends(get_explaining)]
 HungUp = Annotated[Reason, Depends(get_hung_up)]
 ClocksOf = Annotated[Clocks, _part("clocks")]
 DatabaseOf = Annotated[Database, _part("database")]
-GaugesOf = Annotated[Gauges, _part("gauges")]
 GroupCreationOf = Annotated[GroupCreation, _part("group_creation")]
 GroupsOf = Annotated[Groups, _part("groups")]
-HealthOf = Annotated[Health, _part("health")]
 LimitsOf = Annotated[Limits, _part("limits")]
 ListingOf = Annotated[Listing, _part("listing")]
-MetricsOf = Annotated[Metrics, _part("metrics")]
-OwnershipOf = Annotated[Ownership, _part("ownership")]
+ProcessOf = Annotated[Process, Depends(get_process)]
 RegistryOf = Annotated[Registry, _part("registry")]
 SequencerOf = Annotated[Sequencer, _part("sequencer")]
-SettingsOf = Annotated[ServeSettings, _part("settings")]
 WaitingOf = Annotated[WaitingRoom, _part("waiting")]
 
 

@@ -7,16 +7,15 @@ from time import perf_counter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.http.forwarding.peers import ROUTE, is_passed_on, says_moved
 from controller.http.messages.problems import send_problem
 from controller.http.messages.scopes import log_lost, request_fields
 from controller.metrics.counters import Metrics
 from tidegauge.errors import InternalError, OutcomeUnknownError, UnavailableError
 
+ROUTE = "tidegauge.route"
+"""In the scope of a request: which route answers it."""
 OTHER = "other"
 """The route of requests that no route serves, and of the files of the documentation."""
-FORWARDED = "forwarded"
-"""The route of requests that another controller answers, or nobody."""
 _HUNG_UP = 499
 """Counted if the client was gone before all of the request came: its own error."""
 _ENDED = "the service ended before the answer"
@@ -38,14 +37,12 @@ class Timing:
         """Answer one request; this adds two microseconds."""
         began = perf_counter()
         status: int | None = None
-        is_moved = False
 
         async def noting(message: Message) -> None:
-            nonlocal status, is_moved
+            nonlocal status
             await send(message)
             if message["type"] == "http.response.start":
                 status = message["status"]
-                is_moved = status == UnavailableError.status and says_moved(message)
 
         try:
             await self._app(scope, receive, noting)
@@ -64,10 +61,7 @@ class Timing:
             if status is None:
                 request = f"{scope['method']} {scope['path']}"
                 await send_problem(send, InternalError(request))
-        # The controller that passed on what has moved asks another one, and counts that.
-        if is_moved and is_passed_on(scope):
-            return
-        route: str | None = scope.get(ROUTE, FORWARDED)
+        route: str | None = scope.get(ROUTE, OTHER)
         if route is None:  # the framework sets it
             route = getattr(scope.get("route"), "path", OTHER)
         waits = b"wait_ms=" in scope["query_string"]

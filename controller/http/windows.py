@@ -28,7 +28,7 @@ class Windows:
         """Find the window of a group in one of its streams, which must be there still."""
         state = self._streams.get(stream)
         if state is None:
-            state = await self._registry.look_at(StreamName.parse(stream))
+            state = self._registry.get(StreamName.parse(stream))
             self._streams[stream] = state
         state.check_id(group.settings.stream_ids[stream])
         topology, held = state.published.topology, self._groups.find(group.name)

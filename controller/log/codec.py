@@ -1,8 +1,7 @@
 """Events as Arrow: one canonical schema, encoded once, streamed without decoding.
 
 A chunk is stored as the IPC message of its record batch alone. A reply is the schema's message,
-the chunks as they lie in the database, and the end-of-stream marker: a valid IPC stream. Chunks of
-the first format lack append time and writer; they are encoded anew whenever they are read.
+the chunks as they lie in the database, and the end-of-stream marker: a valid IPC stream.
 """
 
 import struct
@@ -16,8 +15,6 @@ from pyarrow import ipc
 from tidegauge.errors import InvalidRequestError
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
-FIRST_FORMAT, NEWEST_FORMAT = 1, 2
-"""Numbers of formats: without append time and writer, and with."""
 SCHEMA_MESSAGE = STORED_SCHEMA.serialize().to_pybytes()
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 CHUNK_EVENTS = 65_536  # and so many bytes: a reader holds a chunk in memory
@@ -75,16 +72,8 @@ def encode(stored: pa.RecordBatch) -> bytes:
 
 
 def decode(message: bytes) -> pa.RecordBatch:
-    """Read stored events back, of the newest format."""
+    """Read stored events back."""
     return ipc.read_record_batch(pa.py_buffer(message), STORED_SCHEMA)
-
-
-def renewed(message: bytes, written_format: int) -> bytes:
-    """Return a message of any format in the newest one."""
-    if written_format == NEWEST_FORMAT:
-        return message
-    events = ipc.read_record_batch(pa.py_buffer(message), EVENT_SCHEMA)
-    return encode(_as_stored(events, None, None))
 
 
 def without_first(message: bytes, count: int) -> bytes:
@@ -190,9 +179,7 @@ def _greatest_time(events: pa.RecordBatch) -> int | None:
     return greatest
 
 
-def _as_stored(
-    events: pa.RecordBatch, writer: str | None, append_time: int | None
-) -> pa.RecordBatch:
+def _as_stored(events: pa.RecordBatch, writer: str | None, append_time: int) -> pa.RecordBatch:
     count = events.num_rows
     times = pa.repeat(pa.scalar(append_time, pa.int64()), count)
     writers = pa.repeat(pa.scalar(writer, pa.string()), count)

@@ -95,14 +95,13 @@ class Compactor:
             stored = storage.read_chunks(connection, *place, start=start, end=end, limit=size)
             if len(stored) < len(run):  # some were truncated meanwhile
                 raise ChunksGoneError
-            times = [one.append_time for one in stored if one.append_time is not None]
             return Chunk(
                 segment,
                 start,
                 sum(one.events for one in stored),
                 stored[-1].running_time,
                 merge(one.data for one in stored),
-                append_time=max(times, default=None),
+                append_time=max(one.append_time for one in stored),
             )
 
         try:

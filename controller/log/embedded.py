@@ -59,10 +59,8 @@ class EmbeddedLog:
         stream_key: int,
         topology: Topology,
         truncation: Truncation,
-        *,
-        held: bool,
     ) -> Self:
-        """Read the ends of a stream's segments; if it is held, also what is appended once.
+        """Read the ends of a stream's segments, and what is appended once.
 
         Where all chunks of a segment are truncated, it ends where it begins.
         """
@@ -73,8 +71,6 @@ class EmbeddedLog:
         running_times = dict(truncation.running_times)
         for segment, (tail, running_time) in ends.items():
             tails[segment], running_times[segment] = tail, running_time
-        if not held:
-            return cls(tails, first, running_times)
         last_appends = storage.read_last_appends(connection, stream_key)
         log = cls(tails, first, running_times, last_appends=last_appends)
         log.transactions.restore(list_transactions(connection, stream_key, ["open"]))

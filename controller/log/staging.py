@@ -55,13 +55,8 @@ def read_staged(
 
 
 def clear_staged(connection: Connection, limit: int) -> bool:
-    """Remove some of what a finished transaction staged; False if nothing is left.
-
-    The race: other controllers do the same; each takes another transaction.
-    """
-    of_one = connection.execute(
-        select(finished_stagings).limit(1).with_for_update(skip_locked=True)
-    ).first()
+    """Remove some of what a finished transaction staged; False if nothing is left."""
+    of_one = connection.execute(select(finished_stagings).limit(1)).first()
     if of_one is None:
         return False
     of_it = (staged_chunks.c.stream_key == of_one.stream_key) & (

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
-from controller.log.codec import NEWEST_FORMAT, first_reaching, renewed
+from controller.log.codec import first_reaching
 from controller.schema import append_sequences, chunks
 
 CHUNKS_LISTED = 1_000  # a list takes milliseconds of a reader thread
@@ -34,8 +34,7 @@ class Chunk(NamedTuple):
     events: int
     running_time: int | None
     data: bytes
-    append_time: int | None
-    format: int = NEWEST_FORMAT
+    append_time: int
 
 
 class LastAppend(NamedTuple):
@@ -181,7 +180,7 @@ def appended_from(connection: Connection, stream_key: int, keep_bytes: int) -> i
     What was appended last always stays.
     """
     of_stream = chunks.c.stream_key == stream_key
-    total = func.sum(chunks.c.size).over(order_by=chunks.c.append_time.desc().nulls_last())
+    total = func.sum(chunks.c.size).over(order_by=chunks.c.append_time.desc())
     newer = (
         select(chunks.c.append_time, total.label("total")).where(of_stream).subquery("newer")
     )
@@ -223,11 +222,7 @@ def read_chunks(  # noqa: PLR0913 (where, which and how much)
         .where(_in_segment(stream_key, segment), within)
         .order_by(chunks.c.first_offset)
     )
-    return [_newest(Chunk(*row)) for row in found]
-
-
-def _newest(chunk: Chunk) -> Chunk:
-    return chunk._replace(data=renewed(chunk.data, chunk.format), format=NEWEST_FORMAT)
+    return [Chunk(*row) for row in found]
 
 
 def chunks_between(
@@ -275,14 +270,11 @@ def first_offsets_reaching(
     )
     of_stream = (chunks.c.stream_key == stream_key) & (chunks.c.segment == wanted.c.segment)
     rows = connection.execute(
-        select(
-            chunks.c.segment, chunks.c.first_offset, chunks.c.data, chunks.c.format
-        ).select_from(wanted.join(chunks, of_stream & (chunks.c.first_offset == first)))
+        select(chunks.c.segment, chunks.c.first_offset, chunks.c.data).select_from(
+            wanted.join(chunks, of_stream & (chunks.c.first_offset == first))
+        )
     )
-    return {
-        row.segment: row.first_offset + first_reaching(renewed(row.data, row.format), time)
-        for row in rows
-    }
+    return {row.segment: row.first_offset + first_reaching(row.data, time) for row in rows}
 
 
 def replace_run(
@@ -294,9 +286,8 @@ def replace_run(
 ) -> None:
     """Put one chunk in place of several adjacent ones.
 
-    The race: the stream may have been deleted since the chunks were read, or another controller
-    may hold it now, and merge them too. A chunk is deleted once, so one of the two finds fewer,
-    and raises `ChunksGoneError`: its transaction must not be committed.
+    The race: the stream may have been deleted or truncated since the chunks were read. Then there are fewer, and
+    this raises `ChunksGoneError`: its transaction must not be committed.
     """
     within = _in_segment(stream_key, segment) & chunks.c.first_offset.between(
         run[0].first_offset, run[-1].first_offset

@@ -19,7 +19,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from controller.cluster import Ownership
 from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.groups import Groups
@@ -51,15 +50,13 @@ class StreamFigures(NamedTuple):
 
 @dataclass(slots=True)
 class Present:
-    """All streams that this controller has in memory in numbers, as of one scrape."""
+    """All streams in numbers, as of one scrape."""
 
     shown: list[StreamFigures] = field(default_factory=list)
     """The streams that have series of their own."""
     streams: int = 0
     writers: Counter[WriterState] = field(default_factory=Counter)
     kept_reports: int = 0
-    leases: int = 0
-    """Of how many it makes the marks: all, or none while another may have taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,6 @@ class Gauges:
 
     _registry: Registry
     _groups: Groups
-    _ownership: Ownership
     _sequencer: Sequencer
     _waiting: WaitingRoom
     most_series: int
@@ -88,14 +84,10 @@ class Gauges:
             if len(present.shown) > 2 * limit + _AT_ONCE:  # kept short, but not at every step
                 present.shown = nlargest(limit, present.shown, key=_urgency)
         present.shown = nlargest(limit, present.shown, key=_urgency)
-        present.leases = present.streams if self._ownership.lease.is_certain else 0
         return present
 
     def total_families(self, present: Present) -> Iterator[Metric]:
-        """Return the totals, the groups, and what waits now as families of metrics.
-
-        The number of streams is the same at every controller; all else is of what this one holds.
-        """
+        """Return the totals, the groups, and what waits now as families of metrics."""
         documentation = (
             "What waits: changes for the next transaction, looks at memory for its end."
         )
@@ -104,8 +96,7 @@ class Gauges:
         groups = list(self._groups)
         for name, documentation, value in (
             ("long_polls", "Calls that wait for news.", len(self._waiting)),
-            ("streams", "Streams, whoever makes their marks.", len(self._ownership.streams)),
-            ("leases_held", "Streams whose marks this controller makes.", present.leases),
+            ("streams", "Streams.", present.streams),
             ("kept_reports", "Reports above the watermark.", present.kept_reports),
             ("groups", "Reader groups.", len(groups)),
         ):
@@ -125,7 +116,7 @@ class Gauges:
 
 def stream_families(present: Present) -> Iterator[Metric]:
     """Return the figures of single streams as families of metrics; any thread may do it."""
-    shown, leads = present.shown, present.leases > 0
+    shown = present.shown
     writers = (([one.stream, state], one.writers[state]) for one in shown for state in _STATES)
     yield _labelled("stream_writers", "Writers by state.", ["stream", "state"], writers)
     table: Iterable[tuple[str, str, Callable[[StreamFigures], float | None]]] = (
@@ -145,11 +136,6 @@ def stream_families(present: Present) -> Iterator[Metric]:
             lambda one: one.silent_s,
         ),
         ("stream_kept_reports", "Reports above the watermark.", lambda one: one.kept_reports),
-        (
-            "stream_lease_held",
-            "Whether this controller makes the stream's marks.",
-            lambda _one: leads,
-        ),
     )
     for name, documentation, value_of in table:
         values = [([one.stream], value_of(one)) for one in shown]
@@ -169,25 +155,31 @@ def stream_families(present: Present) -> Iterator[Metric]:
 @dataclass(frozen=True, slots=True)
 class _Families(Collector):
     families: list[Metric]
-    present: Present
+    present: Present | None
+    holds: bool
 
     def collect(self) -> Iterator[Metric]:
         runs = {"version": version("tidegauge")}
         yield InfoMetricFamily("tidegauge_build", "What runs.", value=runs)
+        documentation = "1 at the controller that is certain to hold the database, 0 at others."
+        yield GaugeMetricFamily("tidegauge_holds_database", documentation, value=self.holds)
         yield from self.families
-        yield from stream_families(self.present)
+        if self.present is not None:
+            yield from stream_families(self.present)
         yield from ProcessCollector(registry=CollectorRegistry()).collect()
 
 
-async def expose(metrics: Metrics, gauges: Gauges) -> bytes:
-    """Write everything that Prometheus may know, in its text format.
+async def expose(metrics: Metrics, gauges: Gauges | None, *, holds: bool) -> bytes:
+    """Write everything that Prometheus may know, in its text format; no gauges while standing by.
 
     Numbers are taken on the event loop, a little at a time; the text, which takes longer, is
     made in a thread.
     """
-    present = await gauges.read()
-    families = [*metrics.families(), *gauges.total_families(present)]
-    return await asyncio.to_thread(generate_latest, _Families(families, present))
+    families, present = list(metrics.families()), None
+    if gauges is not None:
+        present = await gauges.read()
+        families += gauges.total_families(present)
+    return await asyncio.to_thread(generate_latest, _Families(families, present, holds))
 
 
 def _figures(state: StreamState, now: Now) -> StreamFigures:

@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether it can serve: as its probes ask."""
+"""Whether a tenure lives, and whether it can serve: as probes ask."""
 
 import asyncio
 import logging
@@ -11,6 +11,7 @@ from tidegauge.errors import TidegaugeError
 
 _TIMEOUT_S = 2.0
 """A prober waits little longer, and takes a process for dead that does not answer."""
+READING = "the service is reading its streams back"
 _log = logging.getLogger(__name__)
 
 
@@ -26,8 +27,9 @@ class Health:
     _listening: ListeningClock
     max_stall_s: float
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    """The sequencer's first."""
     started: bool = False
-    stopping: bool = False
+    ended: bool = False
     _probe: asyncio.Task[None] | None = None
     _logged: str | None = None
 
@@ -52,10 +54,8 @@ class Health:
         """List why requests should go elsewhere for now; empty if they are served."""
         database = await self._ask_database()
         obstacles = self.ailments()
-        if self.stopping:
-            obstacles.append("the service is shutting down")
         if not self.started:
-            obstacles.append("the service is reading its streams back")
+            obstacles.append(READING)
         return obstacles if database is None else [*obstacles, database]
 
     async def _ask_database(self) -> str | None:

@@ -36,8 +36,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: ControllerApp) -> None:
         super().__init__(config)
         self._process = app.process
-        self._health = app.parts.health
-        self._delay_s = app.parts.settings.shutdown_delay_ms / 1_000
+        self._delay_s = app.process.settings.shutdown_delay_ms / 1_000
         self._stop_at = inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -49,7 +48,7 @@ class _Server(uvicorn.Server):
         if self.should_exit:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
-        self._health.stopping = True
+        self._process.stopping = True
         self._stop_at = min(self._stop_at, monotonic() + self._delay_s)
         super().handle_exit(sig, frame)
 
@@ -87,15 +86,13 @@ def serve(settings: ServeSettings) -> None:
     with listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         scheme = "http" if certificate is None else "https"
-        here = show_address(reachable(host), port)
-        address = settings.advertise_url or f"{scheme}://{here}"
         checks_host = is_for_this_machine(settings)
-        app = create_app(
-            settings, address=address, certificate=certificate, checks_host=checks_host
-        )
-        print(f"database {app.parts.database.name}", flush=True)  # noqa: T201
-        serving = f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)"
-        app.process.on_start = partial(print, serving, flush=True)
+        app = create_app(settings, certificate=certificate, checks_host=checks_host)
+        print(f"database {app.process.right.name}", flush=True)  # noqa: T201
+        url = f"{scheme}://{show_address(host, port)}"
+        standing = f"standing by at {url}: another controller holds the database"
+        app.process.on_stand_by = partial(print, standing, flush=True)
+        app.process.on_start = partial(print, f"serving  {url}  (docs: /docs)", flush=True)
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -214,8 +211,3 @@ def listen(host: str, port: int) -> socket.socket:
 def show_address(host: str, port: int) -> str:
     """Write an address as URLs do."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def reachable(host: str) -> str:
-    """Return what others can connect to, if a host is all addresses of this machine."""
-    return socket.gethostname() if ip_address(host).is_unspecified else host

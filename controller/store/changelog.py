@@ -1,7 +1,7 @@
 """What happens to the aggregations of streams: a changelog of each, and the marks that come of it.
 
-Only the holder of a stream writes to its log, in transactions that fail without its lease. So who
-takes a stream over reads a log that nobody writes to any more.
+Only the controller that holds the database writes to them, in transactions that fail without its lease. So
+whoever takes over reads logs that nobody writes to any more.
 """
 
 from collections.abc import Iterator
@@ -62,10 +62,7 @@ class Changelogs:
     def entries(self, connection: Connection, stream_key: int) -> Iterator[bytes]:
         """Read the changelog of a stream, from which `add` goes on.
 
-        What a failed transaction wrote is not there.
-
-        The race: a stream that is held is read beside, and what was read is thrown away. So
-        numbers never fall; that some are left out does no harm.
+        What a failed transaction wrote is not there; that some numbers are left out does no harm.
         """
         log = self._logs.setdefault(stream_key, _Log())
         query = select(changelog.c.number, changelog.c.entry).order_by(changelog.c.number)
@@ -77,7 +74,7 @@ class Changelogs:
             yield entry
 
     def forget(self, stream_key: int) -> None:
-        """Forget a stream that was deleted, whose rows are purged, or that moved away."""
+        """Forget a stream that was deleted, whose rows are purged."""
         self._logs.pop(stream_key, None)
 
     def restore(self, connection: Connection, stream_key: int) -> StoredAggregation:

@@ -3,7 +3,7 @@
 Every function runs inside a transaction that its caller owns.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from secrets import token_bytes
 from typing import Any
 
@@ -11,35 +11,23 @@ import sqlalchemy as sa
 
 from controller.database.statements import (
     delete_rows,
-    insert_if_free,
     insert_rows,
     replace_rows,
 )
-from controller.schema import changelog, deleted_streams, listening, reader_groups, streams
-from tidegauge.names import StreamName
+from controller.schema import changelog, deleted_streams, listening, streams
 
-_NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _NO_STREAM, _NO_ENTRY = -1, 0
 _ROOM_BYTES = 8_192  # two pages of SQLite's: more than the free part of one could take
 
 
-def insert_stream(connection: sa.Connection, values: dict[str, Any]) -> Callable[[], bool]:
-    """Store a new stream, unless its name is taken; the result says so after the commit."""
-    return insert_if_free(connection, streams, _NAME_COLUMNS[streams], values)
+def insert_stream(connection: sa.Connection, values: dict[str, Any]) -> None:
+    """Store a new stream."""
+    connection.execute(sa.insert(streams).values(values))
 
 
 def update_stream(connection: sa.Connection, stream_key: int, values: dict[str, Any]) -> None:
     """Store new settings or a new topology of a stream."""
     connection.execute(sa.update(streams).where(streams.c.key == stream_key).values(values))
-
-
-def write_offsets(connection: sa.Connection, offsets: Sequence[tuple[int, int]]) -> None:
-    """Store how far streams, by key, are beyond the clock of their holder, ms; PostgreSQL only."""
-    connection.exec_driver_sql(
-        "UPDATE streams SET listening_ms = row.ms "
-        "FROM unnest(%s::integer[], %s::bigint[]) AS row(key, ms) WHERE streams.key = row.key",
-        ([key for key, _ in offsets], [beyond_ms for _, beyond_ms in offsets]),
-    )
 
 
 def delete_stream(connection: sa.Connection, stream_key: int) -> None:
@@ -54,14 +42,8 @@ def has_deleted_streams(connection: sa.Connection) -> bool:
 
 
 def purge(connection: sa.Connection, tables: Iterable[sa.Table], limit: int) -> bool:
-    """Remove some rows of one deleted stream, and its key after the last; False if none is left.
-
-    The race: other controllers do the same, or still merge chunks of it. A stream is done with
-    when nothing of it is seen, for what is merged is seen before or after.
-    """
-    key = connection.scalar(
-        sa.select(deleted_streams.c.key).limit(1).with_for_update(skip_locked=True)
-    )
+    """Remove some rows of one deleted stream, and its key after the last; False if none is left."""
+    key = connection.scalar(sa.select(deleted_streams.c.key).limit(1))
     if key is None:
         return False
     for table in tables:
@@ -91,24 +73,6 @@ def read_streams(
     if keys is not None:
         query = query.where(streams.c.key.in_(keys))
     return connection.execute(query).all()
-
-
-def find_stream(connection: sa.Connection, name: StreamName) -> sa.Row[Any] | None:
-    """Read the row of a stream."""
-    is_named = (streams.c.scope == name.scope) & (streams.c.stream == name.stream)
-    return connection.execute(sa.select(streams).where(is_named)).first()
-
-
-def read_names(
-    connection: sa.Connection, table: sa.Table, after: StreamName | None, limit: int
-) -> list[StreamName]:
-    """List the names of streams or reader groups in order, after one."""
-    scope, name = (table.c[one] for one in _NAME_COLUMNS[table])
-    order = [sa.collate(scope, "C"), sa.collate(name, "C")]
-    query = sa.select(scope, name).order_by(*order).limit(limit)
-    if after is not None:
-        query = query.where(sa.tuple_(*order) > sa.tuple_(after.scope, after.stream))
-    return [StreamName(*row) for row in connection.execute(query)]
 
 
 def read_listening(connection: sa.Connection) -> int:

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-from collections.abc import Sized
 from functools import partial
 from uuid import uuid4
 
@@ -11,7 +10,6 @@ from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.streams import load
-from controller.streams.lease import FileLock, Lease, MovedError
 from controller.streams.registry import Registry
 from controller.streams.stream import Identity, StreamState, settings_of
 from tidegauge.aggregation.aggregator import Aggregator
@@ -44,7 +42,6 @@ from tidegauge.wire.streams import (
 )
 
 _log = logging.getLogger(__name__)
-_NO_OTHERS = FileLock()
 
 
 def etag(state: StreamState, config: StreamConfig | None = None) -> str:
@@ -119,29 +116,22 @@ def explain_briefly(state: StreamState) -> BriefExplanation:
     )
 
 
-def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
+def create_stream(
     batch: Batch,
     registry: Registry,
     name: StreamName,
     request: CreateStream,
     *,
     only_create: bool,
-    streams: Sized,
-    key: int | None = None,
-    lease: Lease = _NO_OTHERS,
 ) -> tuple[StreamState, bool]:
-    """Create a stream, or find it there with the same settings; return whether it is new.
-
-    ``streams`` are as many as there are, whoever holds them; ``key`` is None for the next one of
-    this controller, and ``lease`` the right by which this controller is the stream's holder.
-    """
+    """Create a stream, or find it there with the same settings; return whether it is new."""
     existing = registry.find(name)
     if existing is not None and not existing.deleted:
         if only_create:
             raise PreconditionFailedError(etag(existing, existing.config))
         _check_same(existing, request)
         return existing, False
-    registry.limits.check_new_stream(name.scope, name.stream, streams)
+    registry.limits.check_new_stream(name.scope, name.stream, registry)
     config = _config_of(request)
     load.check_policy(str(name), config)
     _check_table(config)
@@ -151,7 +141,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     if config.log == "embedded":
         topology = Topology.of_equal_ranges(config.segments, created_ms)
         log = EmbeddedLog(tails=dict.fromkeys(topology.in_order, 0))
-    identity = Identity(key or registry.last_key + 1, name, str(uuid4()), created_ms)
+    identity = Identity(registry.last_key + 1, name, str(uuid4()), created_ms)
     aggregator = Aggregator(str(name), settings_of(config), topology)
     state = StreamState(identity, config, aggregator, log, registry)
     registry.add(state)
@@ -164,15 +154,9 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         "config": config.model_dump_json(),
         "topology": state.descriptions.of(topology).model_dump_json(),
     }
-    batch.write(partial(state.insert, values=values, lease=lease))
+    batch.write(partial(storage.insert_stream, values=values))
     batch.touch(state)
     return state, True
-
-
-def check_stored(state: StreamState) -> None:
-    """Refuse what was created, or found, while another controller was faster; it answers then."""
-    if not state.durable:
-        raise MovedError(state.identity.name)
 
 
 def _config_of(request: CreateStream) -> StreamConfig:

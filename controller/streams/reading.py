@@ -79,7 +79,7 @@ async def _page(
             limit=_PAGE_BYTES,
         )
     )
-    if not page or (state.deleted and not state.moved):  # its chunks are being removed
+    if not page or state.deleted:  # its chunks are being removed
         check_range(state, segment, start, end)  # or were truncated since the check
         raise UnknownStreamError(str(state.identity.name))
     return page

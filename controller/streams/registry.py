@@ -1,5 +1,6 @@
 """The streams that this controller holds, by name."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from typing import Any
@@ -14,18 +15,17 @@ from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.store.changelog import Changelogs
-from controller.store.listening import in_holder_time
-from controller.store.marks import StoredMarks
 from controller.store.truncation import Truncation
 from controller.streams import load as loading
-from controller.streams.lease import Relocations
 from controller.streams.stream import Host, Identity, StreamState, settings_of
 from tidegauge.aggregation.aggregator import Aggregator
-from tidegauge.aggregation.changes import StoredAggregation
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.errors import UnknownStreamError
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamConfig, TopologyInfo
+
+_AT_ONCE = 1_000
+"""Streams whose memory is released while all others wait: some milliseconds."""
 
 
 class Registry:
@@ -43,10 +43,7 @@ class Registry:
         self.clocks = clocks
         self.limits = limits
         self.changelogs = changelogs
-        self.relocations = Relocations()
         self.ticking: set[StreamState] = set()
-        self.removed: set[int] = set()
-        """Keys of streams removed since whoever is interested in them last cleared it."""
         self.on_pass: Callable[[PassOutcome, float], None] = lambda _outcome, _seconds: None
         self.last_key = 0
         """The highest one, where no other controller chooses any."""
@@ -64,27 +61,12 @@ class Registry:
         return self._by_name.get(name)
 
     def get(self, name: StreamName, stream_id: str | None = None) -> StreamState:
-        """Return a durable stream; raises `MovedError` if it moved away a moment ago."""
+        """Return a durable stream."""
         state = self._by_name.get(name)
         if state is None or not state.durable:
-            self.relocations.check(name)
             raise UnknownStreamError(str(name))
         state.check_id(stream_id)
         return state
-
-    async def look_at(self, name: StreamName) -> StreamState:
-        """Return a stream, whoever holds it; one that is held elsewhere as the database has it."""
-        if name in self._by_name:
-            return self.get(name)
-
-        def visit(connection: Connection) -> StreamState | None:
-            row = storage.find_stream(connection, name)
-            return None if row is None else _read_stream(connection, row, self, held=False)
-
-        visited = await self._database.read(visit)
-        if visited is None:
-            raise UnknownStreamError(str(name))
-        return visited
 
     def add(self, state: StreamState) -> None:
         """Add a stream."""
@@ -96,19 +78,14 @@ class Registry:
         if self._by_name.get(state.identity.name) is state:
             del self._by_name[state.identity.name]
         self.ticking.discard(state)
-        self.removed.add(state.identity.key)
         state.let_go()
 
-    def move_away(self, state: StreamState) -> None:
-        """Remove a stream that another controller takes."""
-        state.deleted = state.moved = True
-        self.remove(state)
-        self.drop_changes(state)
-        self.relocations.add(state.identity.name)
-
-    def drop_changes(self, state: StreamState) -> None:
-        """Forget the changelog of a stream that another controller may write to."""
-        self.changelogs.forget(state.identity.key)
+    async def clear(self) -> None:
+        """Release the memory of all streams, with turns for others in between."""
+        for index, state in enumerate(list(self._by_name.values())):
+            if index % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            self.remove(state)
 
     def page(
         self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
@@ -136,7 +113,7 @@ class Registry:
 
         def read(connection: Connection) -> list[StreamState]:
             rows = storage.read_streams(connection, keys)
-            return [_read_stream(connection, row, self, held=True) for row in rows]
+            return [_read_stream(connection, row, self) for row in rows]
 
         return await self._database.read(read, patient=True)
 
@@ -149,26 +126,17 @@ class Registry:
             self.add(state)
 
 
-def _read_stream(
-    connection: Connection, row: Row[Any], host: Host, *, held: bool
-) -> StreamState:
-    """Read a stream to be held, or what others know of it, which is not to be changed."""
+def _read_stream(connection: Connection, row: Row[Any], host: Host) -> StreamState:
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = TopologyInfo.model_validate_json(row.topology).to_topology()
-    if held:
-        stored = host.changelogs.restore(connection, row.key)
-        # The changelog has listening time of the stream, memory that of this controller's clock.
-        stored = in_holder_time(stored, row.listening_ms)
-    else:
-        stored = StoredAggregation(newest=StoredMarks(connection, row.key).newest)
+    stored = host.changelogs.restore(connection, row.key)
     aggregator = Aggregator.restore(str(name), settings_of(config), topology, stored)
     log: EmbeddedLog | ExternalLog = ExternalLog()
     if config.log == "embedded":
         truncation = Truncation.load(row.truncation)
-        log = EmbeddedLog.read(connection, row.key, topology, truncation, held=held)
+        log = EmbeddedLog.read(connection, row.key, topology, truncation)
     identity = Identity(row.key, name, row.stream_id, row.created_ms)
     state = StreamState(identity, config, aggregator, log, host)
-    state.listening_offset_ms = row.listening_ms
     loading.restore(state, row.load)
     return state

@@ -9,8 +9,6 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Connection
-
 from controller.access.limits import Limits
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
@@ -20,8 +18,6 @@ from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.store.changelog import Changelogs
-from controller.store.listening import in_stream_time
-from controller.streams.lease import Lease, MovedError
 from controller.streams.pass_timer import PassTimer
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
@@ -73,9 +69,6 @@ class Host(Protocol):
 
     def remove(self, state: "StreamState") -> None:
         """Drop a stream whose deletion is durable."""
-
-    def move_away(self, state: "StreamState") -> None:
-        """Remove a stream that another controller takes."""
 
     async def reload(self, state: "StreamState") -> None:
         """Read a stream back after a failed commit."""
@@ -149,17 +142,11 @@ class StreamState:
         self.durable = False
         self.deleted = False
         """Whether its deletion is decided."""
-        self.moved = False
-        """Deleted here alone: another controller holds it."""
         self.expirations = 0
         """Writers that expired since this process holds the stream."""
         self.odd_event: OddEvent | None = None
         """The newest that was appended here with a time that is probably wrong."""
-        self.listening_offset_ms = 0
-        """The stream's listening time beyond that of this controller's clock."""
         self._host = host
-        self._is_stored: Callable[[], bool] | None = None
-        """While its creation is under way: whether it is stored, known after the commit."""
         self._last_pass = -inf
         self._timer = PassTimer()
 
@@ -204,8 +191,8 @@ class StreamState:
 
     @property
     def listening_ms(self) -> int:
-        """The stream's listening time: it continues from where it was, whoever holds the stream."""
-        return self.now().listening_ms + self.listening_offset_ms
+        """The listening time of the controller, which continues from where it was after a take-over."""
+        return self.now().listening_ms
 
     def check_id(self, stream_id: str | None) -> None:
         """Raise `StreamReplacedError` if the caller means another stream of this name."""
@@ -214,24 +201,9 @@ class StreamState:
             raise StreamReplacedError(str(identity.name), identity.stream_id, stream_id)
 
     def refuse_if_deleted(self) -> None:
-        """Refuse a change of what is deleted, or was given to another controller."""
-        if self.moved:
-            raise MovedError(self.identity.name)
+        """Refuse a change of what is deleted."""
         if self.deleted:
             raise UnknownStreamError(str(self.identity.name))
-
-    def insert(self, connection: Connection, values: dict[str, Any], lease: Lease) -> None:
-        """Store a new stream, unless its name is taken.
-
-        The race: another controller stores one of the same name first. Then nothing is stored of
-        this one, and it is left to that controller, as if it had moved there; whoever shares the
-        transaction is not concerned.
-
-        Another race: the lease is lost, and another one joined for, while the creation waits for
-        its turn. The holder is who stores it; a lease that is over would hold it for ever.
-        """
-        holder = {"holder": lease.controller}
-        self._is_stored = storage.insert_stream(connection, values | holder)
 
     def store(self, batch: Batch, **values: str) -> None:
         """Store new values of columns of the stream's row."""
@@ -250,11 +222,7 @@ class StreamState:
 
     def after_commit(self) -> None:
         """Publish what is durable now, wake the calls that wait, and plan the next pass."""
-        if self._is_stored is not None:
-            is_stored, self._is_stored = self._is_stored(), None
-            if not is_stored:
-                self._host.move_away(self)
-                return
+        if not self.durable:
             _log.info("stream created", extra={"stream": str(self.identity.name)})
         self.durable = True
         news = self._publish()
@@ -314,16 +282,14 @@ class StreamState:
 
     async def reload(self) -> None:
         """Read the stream back from disk."""
-        if not self.moved:
-            await self._host.reload(self)
+        await self._host.reload(self)
 
     def become(self, other: "StreamState") -> None:
         """Replace everything by what was read back from disk."""
-        self.deleted, self._is_stored = False, None
+        self.deleted = False
         self.aggregator.drop_reports()
         self.config, self.aggregator, self.log = other.config, other.aggregator, other.log
         self.load = other.load
-        self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
         self._publish_first_cut()
 
@@ -332,11 +298,6 @@ class StreamState:
         self.changed.notify_all()
         self._timer.cancel()
         self.aggregator.drop_reports()
-
-    def skip_listening(self, by_ms: int) -> None:
-        """Subtract listening time that passed while no report could be accepted."""
-        self.aggregator.shift_clocks(by_ms)
-        self.listening_offset_ms -= by_ms
 
     def touch(self) -> None:
         """Run the pass that is due, in a batch, and store what changed.
@@ -391,8 +352,6 @@ class StreamState:
     def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
         changes = self.aggregator.take_changes(stagger=key % _STAGGERED_BY)
-        if self.listening_offset_ms:
-            changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
             self._host.changelogs.add(batch, key, changes)
         self.log.write(batch, key, changes.entry.forgotten)

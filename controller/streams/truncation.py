@@ -4,7 +4,6 @@ Where the stream begins is stored at once; the rows of what lies before are remo
 `controller.background.purging`), so that truncating millions of events holds nobody up.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from functools import partial
@@ -14,10 +13,9 @@ from sqlalchemy import Connection
 
 from controller.database import Database
 from controller.log import storage as log_storage
-from controller.store.groups import keep_groups_still, read_groups
+from controller.store.groups import read_groups
 from controller.store.truncation import Truncation, read_truncation, write_truncation
 from controller.streams import history
-from controller.streams.lease import moved_if_scaled
 from controller.streams.stream import StreamState
 from tidegauge.errors import EventsNeededError
 from tidegauge.lattice import DownSet, covers, cut_of, down_set, frontier, join
@@ -28,8 +26,6 @@ from tidegauge.truncation import spared, truncated_at
 Readers = Literal["refuse", "force", "spare"]
 """What to do if a reader group needs what would be dropped: refuse it, drop it, or drop less."""
 _log = logging.getLogger(__name__)
-_SOON_S = 0.01
-"""As long as it takes to store a group."""
 
 
 async def truncate_at_cut(
@@ -72,8 +68,7 @@ async def apply_retention(database: Database, state: StreamState) -> None:
         gone = down_set(topology, starting_position(topology, {**first, **offsets}))
         return spared(topology, gone, (one for _, _, one in _needs(connection, state)))
 
-    with moved_if_scaled(state.identity.name):
-        gone = await database.read(read)
+    gone = await database.read(read)
     if any(count > first.get(number, 0) for number, count in gone.items()):
         await _truncate(database, state, gone, "spare")
 
@@ -83,41 +78,28 @@ async def _truncate(
 ) -> None:
     """Store where the stream begins, and then begin there.
 
-    The race: a group moves, or is created, here or by another controller, before this is stored.
-    So what the groups need is read in the transaction that stores it, while no group can be stored;
-    where one just is, this comes after it.
+    The race: a group goes on, or is created, before this is stored. So what the groups need is read in
+    the transaction that stores it.
     """
-    while True:
-        state.refuse_if_deleted()
-        with moved_if_scaled(state.identity.name):
-            done = await database.change(
-                partial(_store, state=state, gone=gone, readers=readers)
-            )
-        if isinstance(done, EventsNeededError):
-            raise done
-        if done is not None:
-            before = state.published.first_cut
-            state.begin_at(done)
-            if state.published.first_cut != before:
-                extra = {
-                    "stream": str(state.identity.name),
-                    "first_cut": state.published.first_cut,
-                }
-                _log.info("stream truncated", extra=extra)
-            return
-        await asyncio.sleep(_SOON_S)
+    done = await database.change(partial(_store, state=state, gone=gone, readers=readers))
+    if isinstance(done, EventsNeededError):
+        raise done
+    state.refuse_if_deleted()  # meanwhile
+    before = state.published.first_cut
+    state.begin_at(done)
+    if state.published.first_cut != before:
+        extra = {"stream": str(state.identity.name), "first_cut": state.published.first_cut}
+        _log.info("stream truncated", extra=extra)
 
 
 def _store(
     connection: Connection, state: StreamState, gone: DownSet, readers: Readers
-) -> DownSet | EventsNeededError | None:
-    """Return what is gone now, or the group that needs it; None if that has to wait.
+) -> DownSet | EventsNeededError:
+    """Return what is gone now, or the group that needs it.
 
     A refusal is returned: one that is raised would cost PostgreSQL's connection.
     """
     key, topology = state.identity.key, state.published.topology
-    if not keep_groups_still(connection, key):
-        return None
     stored = read_truncation(connection, key)
     before = down_set(topology, stored.cut)
     if readers == "spare":

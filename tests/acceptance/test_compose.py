@@ -152,13 +152,13 @@ def test_the_flights_go_through_kafka_too_and_no_row_is_lost(tmp_path: Path) -> 
 
 
 def _holder(local_cluster: LocalCluster) -> str:
-    """Find the controller that makes the marks of the flights."""
-    held = 'tidegauge_stream_lease_held{stream="demo/flights"} 1'
+    """Find the controller that holds the database."""
+    held = "tidegauge_holds_database 1"
     for name in CONTROLLERS:
         url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
         if held in httpx.get(url).text:
             return name
-    pytest.fail("nobody holds the stream")
+    pytest.fail("nobody holds the database")
 
 
 def _watermark(api: Api) -> int | None:

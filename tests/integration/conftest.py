@@ -9,7 +9,7 @@ import pytest
 from tests.certificates import Files
 from tests.integration.log_api import LogApi
 from tests.integration.shop import Open, Shop
-from tests.patience import LONG_LEASE_MS
+from tests.patience import SHORT_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 from tests.simulation.quiet import QuietWorld, quiet_world
@@ -27,10 +27,10 @@ def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _long_leases() -> Iterator[None]:
-    """Let no controller lose its lease because this machine is busy."""
+def _short_leases() -> Iterator[None]:
+    """Let a controller that is killed and started again wait for a short lease only."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TIDEGAUGE_LEASE_MS", str(LONG_LEASE_MS))
+        patched.setenv("TIDEGAUGE_LEASE_MS", str(SHORT_LEASE_MS))
         yield
 
 

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 
-from tests.patience import LONG_LEASE_MS
+from tests.patience import LONG_LEASE_MS, wait_until
 from tests.postgres import Cluster
-from tests.server import ServerProcess
+from tests.server import ServerProcess, free_port
 
 LEASE_MS = 1_500
 """Of controllers whose leases shall be lost."""
@@ -48,40 +49,65 @@ class Controllers:
         """Connect to the database, every statement a transaction of its own."""
         return self._cluster.connect(self._name)
 
-    def held(self) -> list[int]:
-        """Count what each controller holds, and at last what nobody does."""
-        counts = self.query(
-            "SELECT count(key) FROM controllers LEFT JOIN streams ON holder = id "
-            "GROUP BY id ORDER BY id"
-        )
-        free = self.query("SELECT count(*) FROM streams WHERE holder IS NULL")
-        return [count for (count,) in counts + free]
+    @property
+    def holder(self) -> ServerProcess:
+        """The server that answers."""
+        wait_until(lambda: any(is_ready(one) for one in self.servers))
+        return next(one for one in self.servers if is_ready(one))
 
-    def holder_of(self, stream: str) -> ServerProcess:
-        """Find the server that holds a stream."""
-        scope, _, name = stream.partition("/")
-        found = self.query(
-            "SELECT address FROM controllers JOIN streams ON holder = id "
-            f"WHERE scope = '{scope}' AND stream = '{name}'"
-        )
-        return next(one for one in self.servers if [(one.url,)] == found)
+    @property
+    def standbys(self) -> list[ServerProcess]:
+        """All others."""
+        holder = self.holder
+        return [one for one in self.servers if one is not holder]
 
 
 @contextmanager
 def controllers(
     cluster: Cluster, directory: Path, count: int, **options: object
 ) -> Iterator[Controllers]:
-    """Start some, one after another, with long leases unless others are asked for."""
+    """Start some, of which the first holds the database."""
     url = cluster.database()
     servers = []
     with ExitStack() as stack:
         for number in range(count):
             place = directory / str(number)
             place.mkdir()
-            settings = {"lease_ms": LONG_LEASE_MS} | options
-            server = ServerProcess(place, database_url=url, **settings)  # type: ignore[arg-type]
-            servers.append(stack.enter_context(server))
+            server = controller(place, url, **options)
+            stack.callback(server.__exit__)
+            if number == 0:
+                server.start()
+            else:
+                server.launch()
+                wait_until(partial(answers, server))
+            servers.append(server)
         yield Controllers(cluster, url, servers)
+
+
+def controller(directory: Path, database_url: str, **options: object) -> ServerProcess:
+    """Make one that is not started yet, with a long lease unless another is asked for."""
+    port = free_port()
+    advertised = f"http://127.0.0.1:{port}"
+    settings: dict[str, Any] = {"lease_ms": LONG_LEASE_MS, "advertise_url": advertised}
+    settings |= options
+    return ServerProcess(directory, database_url=database_url, port=port, **settings)
+
+
+def is_ready(server: ServerProcess) -> bool:
+    """Tell whether a server holds the database."""
+    return _status(server, "/readyz") == httpx.codes.OK
+
+
+def answers(server: ServerProcess) -> bool:
+    """Tell whether a server is alive."""
+    return _status(server, "/healthz") == httpx.codes.OK
+
+
+def _status(server: ServerProcess, path: str) -> int:
+    try:
+        return httpx.get(f"{server.url}{path}", timeout=5).status_code
+    except httpx.TransportError:
+        return 0
 
 
 def create(url: str, *names: str, **settings: object) -> None:

@@ -17,8 +17,7 @@ TIMEOUT_MS = 300_000
 _UNTIL_STORED_MS = 2_000
 _SCOPE, _STREAM = HELD.split("/")
 _STORED = f"""
-SELECT entry, streams.listening_ms + coalesce(controllers.listening_ms, 0)
-FROM changelog JOIN streams ON key = stream_key LEFT JOIN controllers ON controllers.id = holder
+SELECT entry, listening_ms FROM listening, changelog JOIN streams ON key = stream_key
 WHERE scope = '{_SCOPE}' AND stream = '{_STREAM}' ORDER BY number
 """
 
@@ -46,7 +45,7 @@ class Reading(NamedTuple):
 
 @dataclass
 class HoldClock:
-    """The hold clock of the silent writer, whoever holds its stream."""
+    """The hold clock of the silent writer, whoever holds the database."""
 
     load: Load
     controllers: Controllers
@@ -80,7 +79,7 @@ class HoldClock:
 def check_not_restarted(before: Reading, after: Reading, *, back_ms: int) -> None:
     """Check that a clock goes on from what was stored, or falls back by so much at the most.
 
-    Who takes a stream counts from its own time now, which is stored with its next stamp only.
+    Whoever takes over counts from its own time now, which is stored with its next stamp only.
     """
     assert after.since_ms == before.since_ms is not None
     assert after.stored_ms >= before.stored_ms - _UNTIL_STORED_MS - back_ms

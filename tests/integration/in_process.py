@@ -12,18 +12,17 @@ from tidegauge.client.sync import LoopThread
 
 @asynccontextmanager
 async def in_process(
-    settings: ServeSettings, *, address: str = "", checks_host: bool = False
+    settings: ServeSettings, *, checks_host: bool = False
 ) -> AsyncIterator[tuple[ControllerApp, httpx.AsyncClient]]:
     """Start a service, and end it."""
-    app = create_app(settings, address=address, checks_host=checks_host)
-    await app.process.start()
+    app = create_app(settings, checks_host=checks_host)
+    await app.process.begin()
     transport = httpx.ASGITransport(app)
     try:
         async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
             yield app, client
     finally:
         await app.process.close()
-        await app.aclose()
 
 
 class _Direct(httpx.BaseTransport):

@@ -64,7 +64,7 @@ class Load:
                 answer = None
             if answer is not None and answer.is_success:
                 return answer.json()
-            assert answer is None or answer.status_code in {502, 503}, answer.text
+            assert answer is None or answer.status_code in {307, 502, 503}, answer.text
             await asyncio.sleep(0.02)
 
     async def start(self) -> None:

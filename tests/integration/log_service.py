@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from sqlalchemy import Connection
 
+from controller.cluster import open_right
 from controller.configuration import ServeSettings
-from controller.factory import Parts, compose
+from controller.factory import Parts
 from controller.log.codec import encode_chunks
 from controller.log.routing import route
 from controller.log.storage import AppendOutcome
@@ -37,11 +38,12 @@ APPEND_MS = 1_700_000_000_000
 @asynccontextmanager
 async def serving(database_url: str) -> AsyncIterator["LogService"]:
     """A service over a database, closed in the end."""
-    parts = compose(ServeSettings(database_url=database_url))
-    process = Process(parts)
-    await process.start()
+    settings = ServeSettings(database_url=database_url)
+    process = Process(settings, open_right(settings))
+    await process.begin()
+    assert process.tenure is not None
     try:
-        yield LogService(parts)
+        yield LogService(process.tenure.parts)
     finally:
         await process.close()
 
@@ -75,9 +77,6 @@ class LogService:
                 name=NAME,
                 request=wanted,
                 only_create=True,
-                streams=self.parts.ownership.streams,
-                key=await self.parts.ownership.new_stream_key(),
-                lease=self.parts.ownership.lease,
             )
         )
 

@@ -111,7 +111,8 @@ def test_the_title_counts_the_streams_that_are_held() -> None:
     states = ("held by gateway-7 and 2 more for 53s", "moving", "held by b for 11s")
     streams = [ListedStanding(stream="a/b", watermark=NOON, state=state) for state in states]
     page = FrontPage(version="1", streams=streams, more=False, links={})
-    written = front_page._write(page, url="http://127.0.0.1:8470/", is_anonymous=False)
+    url = "http://127.0.0.1:8470/"
+    written = front_page._write(page, url=url, is_anonymous=False, standing="")
     assert "<title>2 held · Tidegauge</title>" in written
 
 

@@ -1,4 +1,4 @@
-"""Many reports are answered and counted the same at any controller, whoever holds their streams."""
+"""Many reports in one request are answered each on its own, in order, and counted."""
 
 import gzip
 import json
@@ -12,23 +12,23 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.conftest import NewServer
 from tests.integration.connections import wait_until_read
-from tests.integration.controllers import NOW, Controllers, controllers, create
+from tests.integration.controllers import NOW, create
 from tests.patience import wait_until
-from tests.postgres import Cluster
 from tests.server import ServerProcess
 
 JSON = "application/json"
 LIMIT = 400_000
 HERE, THERE = "bulk/a", "bulk/b"
-"""One of each controller."""
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
 MOST = 10_000
 REQUESTS = "tidegauge_http_request_duration_seconds"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A request, and what it is answered at any controller.
+    """A request, and what it is answered.
 
     Attributes
     ----------
@@ -162,13 +162,11 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
-    """Two controllers, each with one stream; what the cases report is known already."""
-    directory = tmp_path_factory.mktemp("bulk")
-    with controllers(cluster, directory, 2, max_body_bytes=LIMIT) as running:
-        create(running.servers[0].url, HERE, THERE)
-        wait_until(lambda: running.held() == [1, 1, 0])
-        _ask(running.servers[0].url, Case(_text(GOOD, _report(THERE)), [200, 200]))
+def server(new_server: NewServer) -> Iterator[ServerProcess]:
+    """A service with two streams; what the cases report is known already."""
+    with new_server(max_body_bytes=LIMIT) as running:
+        create(running.url, HERE, THERE)
+        _ask(running.url, Case(_text(GOOD, _report(THERE)), [200, 200]))
         yield running
 
 
@@ -189,21 +187,9 @@ def _statuses(answer: httpx.Response) -> int | list[int]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_answered_the_same_by_who_holds_the_streams_and_who_does_not(
-    two: Controllers, name: str
-) -> None:
+def test_each_report_is_answered_in_its_place(server: ServerProcess, name: str) -> None:
     case = CASES[name]
-    holder = two.holder_of(HERE)
-    (other,) = (one for one in two.servers if one is not holder)
-    answers = [_ask(one.url, case) for one in (holder, other)]
-    assert [_statuses(one) for one in answers] == [case.answer] * 2
-    held, passed_on = answers
-    assert passed_on.content == held.content
-    assert _headers(passed_on) == _headers(held)
-
-
-def _headers(answer: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name != "date"}
+    assert _statuses(_ask(server.url, case)) == case.answer
 
 
 @pytest.mark.parametrize(
@@ -215,33 +201,28 @@ def _headers(answer: httpx.Response) -> dict[str, str]:
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(
-    two: Controllers, entries: bytes, place: str
+    server: ServerProcess, entries: bytes, place: str
 ) -> None:
     case = Case(b'{"reports": [%s]}' % entries, 422)
-    for server in two.servers:
-        (error,) = _ask(server.url, case).json()["errors"]
-        assert error["field"] == "body"
-        assert place in error["message"]
+    (error,) = _ask(server.url, case).json()["errors"]
+    assert error["field"] == "body"
+    assert place in error["message"]
 
 
-def test_who_sends_too_many_is_told_how_many_may_be_sent(two: Controllers) -> None:
-    for server in two.servers:
-        answer = _ask(server.url, CASES["one too many"])
-        assert answer.json()["errors"] == [
-            {
-                "field": "reports",
-                "message": "10001 are too many; send them in parts of at most 10000",
-            }
-        ]
+def test_who_sends_too_many_is_told_how_many_may_be_sent(server: ServerProcess) -> None:
+    answer = _ask(server.url, CASES["one too many"])
+    message = "10001 are too many; send them in parts of at most 10000"
+    assert answer.json()["errors"] == [{"field": "reports", "message": message}]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.answer == 422])
-def test_who_refuses_all_counts_one_report_and_passes_nothing_on(
-    two: Controllers, name: str
+def test_a_call_that_is_refused_whole_counts_as_one_report(
+    server: ServerProcess, name: str
 ) -> None:
-    assert [_counted(server, CASES[name]) for server in two.servers] == [
-        {("reports", "invalid_request"): 1, ("requests", "/v1/note-times"): 1}
-    ] * 2
+    assert _counted(server, CASES[name]) == {
+        ("reports", "invalid_request"): 1,
+        ("requests", "/v1/note-times"): 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -253,20 +234,20 @@ def test_who_refuses_all_counts_one_report_and_passes_nothing_on(
         ("too large, without a length", "body_too_large"),
     ],
 )
-def test_who_refuses_a_call_whatever_is_in_it_passes_nothing_on_either(
-    two: Controllers, name: str, outcome: str | None
+def test_a_call_that_is_refused_whatever_is_in_it_is_counted_by_its_code(
+    server: ServerProcess, name: str, outcome: str | None
 ) -> None:
     expected = {("requests", "/v1/note-times"): 1}
     if outcome is not None:
         expected["reports", outcome] = 1
-    assert [_counted(server, CASES[name]) for server in two.servers] == [expected] * 2
+    assert _counted(server, CASES[name]) == expected
 
 
 Counts = Counter[tuple[str, str]]
 
 
 def _counted(server: ServerProcess, case: Case) -> Counts:
-    """Count what moves the counters of a controller when it is asked."""
+    """Count what moves the counters of a service when it is asked."""
     before = _counts(server)
     _ask(server.url, case)
     return _counts(server) - before
@@ -284,12 +265,11 @@ def _counts(server: ServerProcess) -> Counts:
     return counts
 
 
-def test_who_hangs_up_in_the_middle_has_passed_nothing_on(two: Controllers) -> None:
-    for server in two.servers:
-        before = _counts(server)
-        _hang_up(server)
-        wait_until(partial(_has_counted, server, before))
-        assert _counts(server) - before == {("requests", "/v1/note-times"): 1}
+def test_who_hangs_up_in_the_middle_has_reported_nothing(server: ServerProcess) -> None:
+    before = _counts(server)
+    _hang_up(server)
+    wait_until(partial(_has_counted, server, before))
+    assert _counts(server) - before == {("requests", "/v1/note-times"): 1}
 
 
 def _hang_up(server: ServerProcess) -> None:

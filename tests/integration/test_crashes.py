@@ -18,9 +18,9 @@ import pytest
 
 from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
 from tests.effort import Effort
-from tests.integration.controllers import LEASE_MS
+from tests.integration.controllers import LEASE_MS, answers, controller
 from tests.nursery import Fork
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, until, wait_until
 from tests.server import ServerProcess
 from tidegauge.marks import Mark
 from writer_client import AsyncWriter
@@ -100,15 +100,22 @@ async def _watch(client: AsyncStreamClient, book: Book) -> None:
 
 @pytest.fixture
 def servers(tmp_path: Path, database_url: str) -> Iterator[list[ServerProcess]]:
-    """One, or two that share PostgreSQL."""
+    """One, or two over PostgreSQL, of which one holds and the other stands by."""
     names = ["one"] if database_url.startswith("sqlite") else ["one", "two"]
     with ExitStack() as stack:
         servers = []
         for name in names:
             (place := tmp_path / name).mkdir()
-            server = ServerProcess(place, database_url=database_url, lease_ms=LEASE_MS)
-            servers.append(stack.enter_context(server))
+            server = controller(place, database_url, lease_ms=LEASE_MS)
+            stack.callback(server.__exit__)
+            _start(server)
+            servers.append(server)
         yield servers
+
+
+def _start(server: ServerProcess) -> None:
+    server.launch()
+    wait_until(lambda: answers(server))
 
 
 def test_what_was_acknowledged_survives_kill_9_once_in_order_and_whole(
@@ -138,7 +145,7 @@ async def _play(servers: list[ServerProcess], read: Path, kills: int) -> None:
                     await asyncio.sleep(moments.random() / 20)
                     server = servers[at % len(servers)]
                     server.kill()
-                    await asyncio.to_thread(server.start)
+                    await asyncio.to_thread(_start, server)
                 await _until_all_went_on(book, read)
                 book.is_over = True
         finally:

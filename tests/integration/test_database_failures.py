@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from controller.database import open_database
 from tests.conftest import NewServer
+from tests.databases import open_database
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 
@@ -83,7 +83,7 @@ def test_postgresql_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
     with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
         api.create()
         own_cluster.stop()
-        told = _detail(api.client.get("/v1/streams"))
+        told = _detail(api.client.get(f"{api.path}/marks/at", params={"time": 1}))
         assert told == "nothing was stored: the database is away; try again later"
         refused = api.client.post(f"{api.path}/writers/w/note-time", json=NOTE)
         assert _detail(refused) == told

@@ -184,7 +184,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def purge(self) -> None:
         parts = self.log.parts
-        purger = Purger(parts.database, parts.registry, parts.ownership.lease, Pace())
+        purger = Purger(parts.database, parts.registry, parts.is_certain, Pace())
         while self.runner.run(purger._purge_truncated()):
             pass
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, text
 
-from controller.database import open_database
+from tests.databases import open_database
 from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create, note
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
@@ -48,7 +48,6 @@ def two(
     lease_ms = getattr(request, "param", LEASE_MS)
     with controllers(own_cluster, tmp_path, 2, lease_ms=lease_ms) as both:
         create(both.servers[0].url, *STREAMS)
-        wait_until(lambda: both.held() == [1, 1, 0])
         yield both
 
 
@@ -72,7 +71,8 @@ def test_a_frozen_database_keeps_no_caller_waiting_and_loses_no_report(
 ) -> None:
     for stream in STREAMS:
         assert note(two.servers[0].url, stream, 1).status_code == 200
-    places = [(server, stream) for server in two.servers for stream in STREAMS]
+    holder = two.servers[0]
+    places = [(holder, stream) for stream in STREAMS]
     with ThreadPoolExecutor(32) as threads, own_cluster.frozen():
         asked = []
         for number in range(3):
@@ -82,7 +82,7 @@ def test_a_frozen_database_keeps_no_caller_waiting_and_loses_no_report(
             ]
             time.sleep(0.05)  # who comes later waits behind the transaction of those before
         reports = [one.result() for one in asked]
-        urls = [server.url + path for server in two.servers for path in READS]
+        urls = [holder.url + path for path in READS]
         reads = list(threads.map(lambda url: httpx.get(url, timeout=PATIENCE_S), urls))
     codes = {answer.status_code: answer.json()["code"] for _, _, answer in reports}
     assert codes.items() <= {502: "outcome_unknown", 503: "unavailable"}.items()
@@ -91,13 +91,14 @@ def test_a_frozen_database_keeps_no_caller_waiting_and_loses_no_report(
         assert read.json()["code"] == "unavailable"
         assert read.headers["retry-after"] == "1"
 
-    for server, stream in places:
-        wait_until(partial(_accepts, server, stream))
+    for stream in STREAMS:
+        wait_until(lambda stream=stream: _accepts(two.holder, stream))  # type: ignore[misc]
+    staying = two.holder
     refused = {
         (stream, writer) for stream, writer, answer in reports if answer.status_code == 503
     }
-    for server, stream in places:
-        writers = _writers(server, stream)
+    for stream in STREAMS:
+        writers = _writers(staying, stream)
         assert "w" in writers
         assert not {(stream, writer) for writer in writers} & refused
 
@@ -105,7 +106,7 @@ def test_a_frozen_database_keeps_no_caller_waiting_and_loses_no_report(
 def test_who_waits_behind_a_lock_is_refused_and_what_it_asked_for_is_not_done_later(
     two: Controllers,
 ) -> None:
-    holder = two.holder_of("t/a")
+    holder = two.servers[0]
     assert note(holder.url, "t/a", 1).status_code == 200
     with (
         ThreadPoolExecutor(8) as threads,
@@ -120,24 +121,6 @@ def test_who_waits_behind_a_lock_is_refused_and_what_it_asked_for_is_not_done_la
     assert statuses == [502, 503, 503, 503, 503]
     wait_until(partial(_accepts, holder, "t/a"))
     assert _writers(holder, "t/a") == {"w"}
-
-
-def test_a_call_that_is_passed_on_waits_for_a_frozen_database_only_once(
-    own_cluster: Cluster, two: Controllers
-) -> None:
-    holder = two.holder_of("t/a")
-    (other,) = (one for one in two.servers if one is not holder)
-    assert note(other.url, "t/b", 1).status_code == 200  # it has taken what it is to hold
-    assert note(other.url, "t/a", 1).status_code == 200  # it remembers who holds this
-    with own_cluster.frozen():
-        wait_until(lambda: "\ntidegauge_leases_held 0.0\n" in holder.metrics())
-        _, _, answer = _report(other, "t/a", "late")
-    assert answer.status_code == 503
-    assert answer.json()["reason"] == (
-        "the holder does nothing, and this controller hears nothing from the database"
-    )
-    wait_until(partial(_accepts, other, "t/a"))
-    assert _writers(other, "t/a") == {"w"}
 
 
 def _hangs(server: ServerProcess, path: str) -> bool:
@@ -166,8 +149,7 @@ def _listens(server: ServerProcess) -> bool:
 def test_a_signal_answers_who_waits_for_a_frozen_database_ends_and_says_what_is_undone(
     own_cluster: Cluster, two: Controllers
 ) -> None:
-    holder = two.holder_of("t/a")
-    (other,) = (one for one in two.servers if one is not holder)
+    holder, other = two.servers
     assert note(holder.url, "t/a", 1).status_code == 200
     with ThreadPoolExecutor(8) as threads, own_cluster.frozen():
         first = threads.submit(_report, holder, "t/a", "first")
@@ -182,7 +164,7 @@ def test_a_signal_answers_who_waits_for_a_frozen_database_ends_and_says_what_is_
     assert re.findall("ended without the database.* last changes, [0-9]+ were not stored", log)
     assert "Traceback" not in log
     wait_until(partial(_accepts, other, "t/a"))
-    assert _writers(other, "t/a") == {"w"}
+    assert _writers(other, "t/a") <= {"w", "first"}  # of the first nobody knows
 
 
 def test_a_second_signal_ends_it_at_once_while_the_database_is_frozen(
@@ -222,7 +204,7 @@ def test_what_a_server_was_sent_before_it_was_given_up_is_not_carried_out_behind
 
 
 def _insert(connection: Connection) -> None:
-    connection.execute(text("INSERT INTO listening VALUES (7, 0)"))
+    connection.execute(text("INSERT INTO listening VALUES (1, 0)"))
 
 
 def _count(connection: Connection) -> int:

@@ -1,7 +1,6 @@
 """HEAD is answered like GET, without the body, as load balancers and HTTP expect."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,10 +9,8 @@ import pytest
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
 from controller.streams import reading
-from tests.integration.controllers import controllers, create
 from tests.integration.in_process import in_process
 from tests.integration.story import StoryClient
-from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.wire.events import NDJSON
 
@@ -103,15 +100,3 @@ def test_head_is_timed_with_the_route(server: ServerProcess) -> None:
     httpx.head(f"{server.url}/v1/streams")
     counted = 'request_duration_seconds_count{route="/v1/streams",status="2xx"} 1.0\n'
     assert counted in server.metrics()
-
-
-def test_head_asks_the_controller_that_holds_the_stream(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    with controllers(cluster, tmp_path, 2) as both:
-        create(both.servers[0].url, "tests/one")
-        for server in both.servers:
-            head = httpx.head(f"{server.url}/v1/streams/tests/one", timeout=20)
-            get = httpx.get(f"{server.url}/v1/streams/tests/one", timeout=20)
-            assert head.status_code == 200
-            assert head.headers["content-length"] == get.headers["content-length"]

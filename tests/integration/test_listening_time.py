@@ -1,15 +1,15 @@
-"""Listening time goes along with a stream, whatever happens to controllers and their clocks."""
+"""Listening time goes on from its last stamp, whatever happens to controllers and their clocks."""
 
 import asyncio
 from functools import partial
-from typing import Any
 
 import pytest
 
 from controller import factory
 from controller.clocks import ListeningClock, boot_s
-from controller.cluster import membership
+from controller.cluster import lease
 from controller.configuration import ServeSettings
+from controller.streams.registry import Registry
 from tests.integration.in_process import in_process
 from tests.patience import until
 from tests.postgres import Cluster
@@ -22,7 +22,7 @@ STREAM = "/v1/streams/tests/one"
 TIMEOUT_MS = 120_000
 """More than twice as long as others are silent: their silence counts for half of it at most."""
 SLACK_MS = 2_000
-"""Stamps are stored so often, and who takes a stream over takes so long."""
+"""Stamps are stored so often."""
 
 
 def _api(world: QuietWorld, controller: Controller) -> Api:
@@ -50,11 +50,13 @@ def _check_held(world: QuietWorld, controller: Controller, held_ms: int) -> None
 def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_clock(
     world: QuietWorld,
 ) -> None:
-    first, last = world.controllers[0], world.controllers[-1]
+    first = world.holder
+    last = next((one for one in world.controllers if one is not first), first)
     _let_slow_hold(world, first)
     _check_held(world, first, 30_000)
     for one in world.controllers:
-        world.kill(one)
+        one.stop()
+        one.kill()
     world.sleep(600)
     world.start(last)
     _check_held(world, last, 30_000)
@@ -82,21 +84,22 @@ def _expired(api: Api) -> list[str]:
 
 @pytest.mark.parametrize("world", [1, 2], indirect=True, ids=["alone", "two"])
 def test_time_in_which_the_database_is_away_is_charged_to_nobody(world: QuietWorld) -> None:
-    holder = world.controllers[0]
-    _let_slow_hold(world, holder)
-    world.refuse_for(60)
+    _let_slow_hold(world, world.holder)
+    world.refuse_for(59)
     world.sleep(60)
-    _check_held(world, world.holder_of("tests/one"), 30_000)
+    _check_held(world, world.holder, 30_000)
     world.sleep(20)
-    _check_held(world, world.holder_of("tests/one"), 50_000)
+    _check_held(world, world.holder, 50_000)
 
 
 @pytest.mark.parametrize("world", [2], indirect=True)
-def test_what_taking_a_stream_over_takes_is_charged_to_nobody(world: QuietWorld) -> None:
-    _let_slow_hold(world, world.controllers[0])
-    first = world.holder_of("tests/one")
+def test_what_a_take_over_takes_is_charged_to_nobody(
+    world: QuietWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.holder
     (second,) = (one for one in world.controllers if one is not first)
-    _read_back_slowly(second)
+    _let_slow_hold(world, first)
+    _read_back_slowly(monkeypatch)
     world.kill(first)
     with _api(world, second) as api:
         world.until(lambda: api.client.get(f"{api.path}/watermark").is_success)
@@ -105,17 +108,15 @@ def test_what_taking_a_stream_over_takes_is_charged_to_nobody(world: QuietWorld)
     _check_held(world, second, 35_000)
 
 
-def _read_back_slowly(controller: Controller) -> None:
-    """Let time pass between taking streams and holding them."""
-    holding: Any = controller.app.process.parts.ownership
-    read_back = holding._read_back
+def _read_back_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let time pass while streams are read back."""
+    restore = Registry.restore_all
 
-    async def slow(me: int) -> None:
-        if holding._taken:
-            await asyncio.sleep(26)
-        await read_back(me)
+    async def slow(self: Registry) -> None:
+        await asyncio.sleep(26)
+        await restore(self)
 
-    holding._read_back = slow
+    monkeypatch.setattr(Registry, "restore_all", slow)
 
 
 NO_ROOM = """
@@ -154,7 +155,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
     url = cluster.database()
 
     async def scene() -> None:
-        async with in_process(_settings(url), address="http://127.0.0.1:1") as (app, client):
+        async with in_process(_settings(url)) as (app, client):
             listening = app.parts.clocks.listening
             wanted = {"log": "external", "segments": 1}
             (await client.put(STREAM, json=wanted)).raise_for_status()
@@ -167,7 +168,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
                 before = listening.now_ms()
                 for _ in range(5):
                     await machine.let_pass(listening, 900)
-                await until(lambda: app.parts.ownership.lease.is_certain)
+                await until(lambda: app.process.right.is_certain)
                 assert listening.now_ms() == before
                 connection.execute("DROP TRIGGER no_room ON changelog")
             while listening.now_ms() < before + 500:
@@ -181,19 +182,19 @@ def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_n
     cluster: Cluster, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept_s = 0.0
-    monkeypatch.setattr(membership, "boot_s", lambda: boot_s() + slept_s)
+    monkeypatch.setattr(lease, "boot_s", lambda: boot_s() + slept_s)
 
     async def scene() -> None:
         nonlocal slept_s
         settings = _settings(cluster.database())
-        async with in_process(settings, address="http://127.0.0.1:1") as (app, _):
-            holding, listening = app.parts.ownership, app.parts.clocks.listening
+        async with in_process(settings) as (app, _):
+            right, listening = app.process.right, app.parts.clocks.listening
             await machine.let_pass(listening, 250)
-            await until(lambda: holding.lease.is_certain)
+            await until(lambda: right.is_certain)
             before = listening.now_ms()
             slept_s += 3_600
-            assert not holding.lease.is_certain
-            await until(lambda: holding.lease.is_certain)
+            assert not right.is_certain
+            await until(lambda: right.is_certain)
             assert listening.now_ms() == before
 
     asyncio.run(scene())

@@ -3,32 +3,26 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-from unittest.mock import Mock
-from uuid import uuid4
 
 import httpx
 import pytest
 from sqlalchemy import Connection
 
-from controller.cluster import SharedOwnership
+from controller.cluster import open_right
 from controller.commit.batch import Batch
 from controller.configuration import ServeSettings
-from controller.factory import Parts, compose
+from controller.factory import Parts
 from controller.groups import read_groups, read_logs
 from controller.process import Process
-from controller.schema import streams
 from controller.streams import lifecycle, reports
-from controller.streams.lease import Lease
 from controller.streams.stream import StreamState
-from tests.integration.controllers import NOW, SETTINGS, Controllers, controllers
-from tests.integration.in_process import in_process
+from tests.integration.controllers import NOW, SETTINGS
 from tests.integration.problems import check_problem
-from tests.patience import PATIENCE_S, until, wait_until
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster
 from tests.server import LAUNCHER, ServerProcess
 from tests.tokens import Tokens
@@ -52,11 +46,11 @@ def database_url(cluster: Cluster) -> str:
 @asynccontextmanager
 async def _controller(database_url: str) -> AsyncIterator[Parts]:
     settings = ServeSettings(database_url=database_url, lease_ms=2_000)
-    parts = compose(settings, address=f"http://{uuid4()}")
-    process = Process(parts)
-    await process.start()
+    process = Process(settings, open_right(settings))
+    await process.begin()
+    assert process.tenure is not None
     try:
-        yield parts
+        yield process.tenure.parts
     finally:
         await process.close()
 
@@ -73,17 +67,12 @@ def play(database_url: str) -> Play:
 
 
 async def _create(parts: Parts, stream: str, log: Log = "external") -> StreamState:
-    key = await parts.ownership.new_stream_key()
-    state, _ = await parts.sequencer.submit(_creation(parts, stream, key, log))
+    state, _ = await parts.sequencer.submit(_creation(parts, stream, log))
     return state
 
 
 def _creation(
-    parts: Parts,
-    stream: str,
-    key: int | None,
-    log: Log = "external",
-    lease: Lease | None = None,
+    parts: Parts, stream: str, log: Log = "external"
 ) -> Callable[[Batch], tuple[StreamState, bool]]:
     return partial(
         lifecycle.create_stream,
@@ -91,9 +80,6 @@ def _creation(
         name=StreamName("tests", stream),
         request=CreateStream(segments=1, log=log),
         only_create=True,
-        streams=parts.ownership.streams,
-        key=key,
-        lease=lease or parts.ownership.lease,
     )
 
 
@@ -136,12 +122,10 @@ def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
     async def run() -> list[BaseException | None]:
         async with _controller(database_url) as parts:
             state = await _create(parts, "one")
-            lost = parts.ownership.lease.controller
             with cluster.connect(cluster.name_of(database_url)) as connection:
-                connection.execute("UPDATE streams SET holder = NULL")
-                connection.execute("DELETE FROM controllers")
+                connection.execute("DELETE FROM holder")
             futures = []
-            while parts.ownership.lease.controller in {lost, 0}:
+            while not parts.health.ended:
                 futures.append(parts.sequencer.submit(partial(_note, state)))
                 await asyncio.sleep(0.0001)
             return await asyncio.gather(*futures, return_exceptions=True)
@@ -153,40 +137,6 @@ def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
 def _note(state: StreamState, batch: Batch) -> None:
     report = NoteTime(time=NOW, position={0: 1})
     reports.note_time(batch, state, "w", report, now=state.now())
-
-
-def test_a_stream_is_held_by_the_lease_that_stores_it(play: Play) -> None:
-    async def scene(parts: Parts) -> None:
-        ownership = parts.ownership
-        assert isinstance(ownership, SharedOwnership)
-        key = await ownership.new_stream_key()
-        now = ownership.lease.controller or 0
-        lease = Mock(Lease, controller=now - 1)  # it is lost while the creation waits
-        creation = parts.sequencer.submit(_creation(parts, "late", key, lease=lease))
-        lease.controller = now
-        await creation
-        found = await ownership.find(streams, StreamName("tests", "late"))
-        assert found is not None
-        assert found.controller == now
-
-    play(scene)
-
-
-def test_a_stream_whose_release_was_committed_unheard_has_one_holder(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            first = await stack.enter_async_context(_controller(database_url))
-            for stream in ("one", "two"):
-                await _create(first, stream)
-            _lose_next_answer(first, monkeypatch)
-            second = await stack.enter_async_context(_controller(database_url))
-            await until(lambda: bool(_names(second)))
-            assert len(_names(first)) == 1
-            assert _names(first) | _names(second) == {"one", "two"}
-
-    asyncio.run(run())
 
 
 def test_a_stream_whose_deletion_was_committed_unheard_is_gone(
@@ -220,10 +170,9 @@ def test_a_stream_that_was_replaced_in_one_failed_transaction_is_the_former_one(
 ) -> None:
     async def scene(parts: Parts) -> None:
         state = await _create(parts, "one")
-        key = await parts.ownership.new_stream_key()
         _fail_next_transaction(parts, monkeypatch)
         deleting = parts.sequencer.submit(partial(lifecycle.delete_stream, state=state))
-        creating = parts.sequencer.submit(_creation(parts, "one", key))
+        creating = parts.sequencer.submit(_creation(parts, "one"))
         outcomes = await asyncio.gather(deleting, creating, return_exceptions=True)
         assert [type(one) for one in outcomes] == [UnavailableError, UnavailableError]
         assert parts.registry.get(StreamName("tests", "one")) is state
@@ -242,7 +191,7 @@ async def _create_group(parts: Parts) -> None:
 
 async def _join(parts: Parts, reader: str) -> int:
     """Join the group, and tell its revision then."""
-    logs = await read_logs(parts.registry, parts.groups.get(GROUP).settings)
+    logs = read_logs(parts.registry, parts.groups.get(GROUP).settings)
 
     def decide(batch: Batch) -> int:
         transition = partial(join_group, reader=reader)
@@ -321,25 +270,6 @@ def test_a_group_whose_creation_was_committed_unheard_is_there(
     play(scene)
 
 
-def test_nothing_is_kept_of_the_changelog_of_a_stream_that_moved_away(cluster: Cluster) -> None:
-    async def scene() -> None:
-        settings = ServeSettings(database_url=cluster.database())
-        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
-            wanted = {"log": "external", "segments": 1}
-            (await client.put("/v1/streams/tests/one", json=wanted)).raise_for_status()
-            report = {"time": NOW, "position": {"0": 1}}
-            path = "/v1/streams/tests/one/writers/w/note-time"
-            (await client.post(path, json=report)).raise_for_status()
-            registry, logs = app.parts.registry, app.parts.registry.changelogs
-            (state,) = registry
-            kept = logs._logs
-            assert list(kept) == [state.identity.key]
-            registry.move_away(state)
-            assert kept == {}
-
-    asyncio.run(scene())
-
-
 STREAM = "flights/departures"
 PATH = f"/v1/streams/{STREAM}"
 LOST = f"caller=alice method=DELETE path={PATH} status=502 stream={STREAM}"
@@ -374,44 +304,24 @@ def alice(tokens: Tokens) -> Header:
 
 
 @pytest.fixture
-def two(
-    cluster: Cluster,
-    tmp_path: Path,
-    tokens: Tokens,
-    alice: Header,
-) -> Iterator[Controllers]:
-    """Two controllers, one of which holds the stream; each does not know what came of its first deletion."""
-    launcher = LOSING_FIRST + LAUNCHER
-    with controllers(cluster, tmp_path, 2, tokens=tokens.file, launcher=launcher) as both:
-        url = f"{both.servers[0].url}{PATH}"
-        httpx.put(url, json=SETTINGS, headers=alice, timeout=20).raise_for_status()
-        yield both
+def losing(
+    cluster: Cluster, tmp_path: Path, tokens: Tokens, alice: Header
+) -> Iterator[ServerProcess]:
+    """A controller that does not know what came of its first deletion."""
+    assert alice  # is in the file before it is read
+    url, launcher = cluster.database(), LOSING_FIRST + LAUNCHER
+    losing = ServerProcess(tmp_path, database_url=url, launcher=launcher, tokens=tokens.file)
+    with losing as server:
+        yield server
 
 
-def _pair(two: Controllers) -> tuple[ServerProcess, ServerProcess]:
-    holder = two.holder_of(STREAM)
-    (other,) = (one for one in two.servers if one is not holder)
-    return holder, other
-
-
-def _delete(server: ServerProcess, header: Header) -> httpx.Response:
-    return httpx.delete(server.url + PATH, headers=header, timeout=PATIENCE_S)
-
-
-def _deletions(server: ServerProcess) -> list[str]:
-    return re.findall(r"operator call.* (caller=\S+ method=DELETE .*)", server.log.read_text())
-
-
-def test_a_deletion_of_which_nobody_knows_is_logged_by_who_heard_of_it_last(
-    two: Controllers, alice: Header
+def test_a_deletion_of_which_nobody_knows_is_logged(
+    losing: ServerProcess, alice: Header
 ) -> None:
-    holder, other = _pair(two)
-    check_problem(_delete(other, alice), 502, "outcome_unknown")
-    assert (_deletions(holder), _deletions(other)) == ([LOST], [])
-    with two.connect() as locking, ThreadPoolExecutor() as pool, locking.transaction():
-        locking.execute("SELECT key FROM streams FOR UPDATE")
-        deleting = pool.submit(_delete, other, alice)
-        wait_until(lambda: bool(two.query(WAITING)))
-        holder.kill()
-        check_problem(deleting.result(PATIENCE_S), 502, "outcome_unknown")
-    assert (_deletions(holder), _deletions(other)) == ([LOST], [LOST])
+    url = losing.url + PATH
+    httpx.put(url, json=SETTINGS, headers=alice, timeout=20).raise_for_status()
+    answer = httpx.delete(url, headers=alice, timeout=PATIENCE_S)
+    check_problem(answer, 502, "outcome_unknown")
+    assert re.findall(
+        r"operator call.* (caller=\S+ method=DELETE .*)", losing.log.read_text()
+    ) == [LOST]

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select
 
-from controller.database import open_database
 from controller.database.statements import insert_rows
 from controller.log.storage import forget_sequences
 from controller.schema import append_sequences
+from tests.databases import open_database
 
 pytestmark = pytest.mark.about_sql
 

@@ -94,9 +94,7 @@ def test_a_lookup_reads_few_rows(
 
 def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) -> None:
     with _few_rows_read(stored):
-        log = EmbeddedLog.read(
-            stored, 1, Topology.of_equal_ranges(3), Truncation.load(None), held=False
-        )
+        log = EmbeddedLog.read(stored, 1, Topology.of_equal_ranges(3), Truncation.load(None))
     assert log.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
     assert log.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
 
@@ -191,7 +189,7 @@ def test_a_position_is_looked_up_while_a_partition_is_added(
 ) -> None:
     async def scene() -> None:
         settings = ServeSettings(database_url=cluster.database())
-        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
+        async with in_process(settings) as (app, client):
             wanted = {
                 "log": "external",
                 "segments": 1,

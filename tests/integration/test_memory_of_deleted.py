@@ -1,12 +1,10 @@
 """What is gone leaves the controller's memory at once: no garbage collection is waited for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from threading import Event, Semaphore
 from typing import Any
-from uuid import uuid4
 from weakref import ref
 
 import httpx
@@ -18,12 +16,12 @@ from controller.background.purging import Pace
 from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp
-from controller.store import leases as storage
 from controller.streams.stream import StreamState
 from tests.conftest import NewServer
 from tests.garbage import count_of, uncollected
 from tests.integration.in_process import in_process
-from tests.patience import PATIENCE_S, until
+from tests.integration.sessions import connected
+from tests.patience import until
 from tests.server import Api
 from tidegauge.aggregation.writers import Writer
 from tidegauge.names import StreamName
@@ -44,10 +42,6 @@ class Controller:
     def state(self) -> StreamState:
         return self.app.parts.registry.get(NAME)
 
-    @property
-    def holds(self) -> bool:
-        return self.app.parts.registry.find(NAME) is not None
-
     async def create(self, stream: str = NAME.stream, *, log: str = "external") -> None:
         wanted = {
             "log": log,
@@ -66,7 +60,7 @@ class Controller:
 @asynccontextmanager
 async def _running(database_url: str) -> AsyncIterator[Controller]:
     settings = ServeSettings(database_url=database_url)
-    async with in_process(settings, address=f"http://{uuid4()}") as (app, client):
+    async with in_process(settings) as (app, client):
         yield Controller(app, client)
 
 
@@ -182,61 +176,19 @@ def _fail_after(work: Callable[[Connection], None], connection: Connection) -> N
     connection.exec_driver_sql("SELECT nothing FROM nowhere")
 
 
-def test_what_was_removed_is_not_remembered_by_name_or_key(database_url: str) -> None:
+@pytest.mark.only_on("postgresql", "nobody can lose a file")
+def test_nothing_of_a_tenure_outlives_it(database_url: str) -> None:
     async def run() -> None:
         async with _running(database_url) as controller:
-            parts, group = controller.app.parts, "/v1/reader-groups/tests/one"
-            await controller.create(log="embedded")
-            created = await controller.client.put(group, json={"streams": [str(NAME)]})
-            assert created.is_success
-            for path in (group, PATH):
-                (await controller.client.delete(path)).raise_for_status()
-            await until(lambda: not parts.registry.removed and not parts.groups.removed)
-
-    asyncio.run(run())
-
-
-@pytest.mark.only_on("postgresql", "only controllers that share a database give streams up")
-def test_a_stream_that_is_given_up_is_held_by_nothing_and_taken_back_it_is_another(
-    database_url: str,
-) -> None:
-    async def run() -> None:
-        async with _running(database_url) as controller:
-            await controller.create("first")
-            await controller.create()  # the newest are given up first
+            await controller.create()
             await _writer_to_forget_in_a_day(controller)
             gone = ref(controller.state)
-            async with _running(database_url) as other:
-                await until(lambda: other.holds)
-                await until(lambda: gone() is None)
-                await until(lambda: count_of(Writer) == 2)  # of the other one
-            await until(lambda: controller.holds)
-            assert (await controller.note(5)).is_success
-
-    asyncio.run(run())
-
-
-@pytest.mark.only_on("postgresql", "only controllers that share a database take streams")
-def test_a_stream_that_is_made_while_others_are_read_back_is_not_there_twice(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks, made = Semaphore(0), Event()
-    list_held = storage.held_streams
-
-    def list_once_made(connection: Connection, *, controller: int) -> Sequence[int]:
-        looks.release()
-        made.wait(PATIENCE_S)
-        return list_held(connection, controller=controller)
-
-    async def run() -> None:
-        async with _running(database_url) as controller:
-            monkeypatch.setattr(storage, "held_streams", list_once_made)
-            await until(lambda: looks.acquire(blocking=False))
-            await controller.create()
-            await _reports(controller)
-            made.set()
-            await until(lambda: looks.acquire(blocking=False))
+            with connected(database_url) as connection:
+                connection.exec_driver_sql("DELETE FROM holder")
+            await until(lambda: gone() is None)
+            await until(lambda: controller.app.process.holds)
             assert count_of(Writer) == 2
+            assert (await controller.note(5)).is_success
 
     asyncio.run(run())
 

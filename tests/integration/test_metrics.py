@@ -260,12 +260,8 @@ def _held(client: httpx.Client, what: str = "held") -> dict[tuple[tuple[str, str
     return _scrape(client)[f"tidegauge_stream_{what}_seconds"]
 
 
-def test_a_controller_that_is_alone_holds_every_lease(client: httpx.Client) -> None:
-    for stream in ("one", "two"):
-        _create(client, stream)
-    shown = _scrape(client)
-    assert shown["tidegauge_stream_lease_held"] == {_of("one"): 1, _of("two"): 1}
-    assert shown["tidegauge_leases_held"] == {(): 2}
+def test_a_controller_that_is_alone_holds_the_database(client: httpx.Client) -> None:
+    assert _scrape(client)["tidegauge_holds_database"] == {(): 1}
 
 
 def test_marks_passes_batches_and_commits_are_counted(client: httpx.Client) -> None:

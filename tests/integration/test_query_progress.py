@@ -1,19 +1,15 @@
 """What queries tell of themselves: shown for five minutes, by every controller, and bounded."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 
 from reader_client import ReaderGroup
 from spark_source import ProgressListener
 from tests.conformance.hand_clock import HandClock
 from tests.conftest import NewServer
-from tests.integration.controllers import controllers, create
-from tests.postgres import Cluster
 from tests.query_progress import TEN, batch_progress
 from tests.server import Api, ServerProcess
 
@@ -150,19 +146,3 @@ def test_a_listener_that_is_closed_has_told_the_newest_batch(
     assert (told["bound"], told["late"], told["late_writers"]) == (NOON, 9, {"a": 6})
     assert listener.failures == 0
     api.client.delete(path).raise_for_status()
-
-
-@pytest.mark.only_on("postgresql", "a database of several controllers")
-def test_progress_told_to_any_controller_is_told_by_all_and_counted_by_one(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    with controllers(cluster, tmp_path, 2) as two:
-        urls = [server.url for server in two.servers]
-        create(urls[0], STREAM)
-        httpx.put(urls[0] + PATH, json={"streams": [STREAM]}, timeout=20).raise_for_status()
-        for late, url in enumerate(urls, start=7):
-            told = {**TOLD, "late": late}
-            httpx.post(f"{url}{PATH}/progress", json=told, timeout=20).raise_for_status()
-            seen = [httpx.get(one + PATH, timeout=20).json()["progress"] for one in urls]
-            assert [one["late"] for one in seen] == [late, late]
-        assert sorted(len(_shown(one)) for one in two.servers) == [0, len(SHOWN)]

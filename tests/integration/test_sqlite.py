@@ -1,8 +1,6 @@
 """What is particular to SQLite: a file, one process a file, a schema that keeps itself new."""
 
 import random
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +8,8 @@ import pytest
 
 from controller.configuration import LEAST_DATABASE_BYTES
 from tests.conftest import NewServer
-from tests.integration import old_databases
 from tests.integration.log_api import LogApi
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "this is what it is particular in")
 
@@ -40,29 +37,6 @@ def test_the_least_size_that_can_be_set_is_enough_to_be_served(new_server: NewSe
 def test_an_address_that_cannot_be_served_is_refused(tmp_path: Path, url: str) -> None:
     server = ServerProcess(tmp_path, database_url=url)
     assert "write sqlite:///PATH" in server.refusal()
-
-
-def test_a_file_of_another_schema_is_refused(server: ServerProcess) -> None:
-    server.stop()
-    with sqlite3.connect(server.database) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    assert "has schema version 99" in server.refusal()
-
-
-def test_a_file_made_before_there_were_revisions_is_brought_up_to_date(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path, database_url=f"sqlite:///{tmp_path}/old.db")
-    old_databases.make(server.database_url, "0001", old_databases.AT_FIRST)
-    with closing(sqlite3.connect(server.database)) as connection:
-        connection.executescript("DROP TABLE alembic_version; PRAGMA user_version = 1;")
-    server.start()
-    with Api(server.url) as api:
-        assert api.get("watermark")["watermark"] == 8_000
-        api.note("w", 20_000, 47)
-        assert api.get("marks", after=2)["marks"][-1]["cut"] == {"0": 51}
-    server.stop()
-    with closing(sqlite3.connect(server.database)) as connection:
-        assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
 
 
 def test_the_directory_has_to_be_there(tmp_path: Path) -> None:

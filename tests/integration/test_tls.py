@@ -1,9 +1,7 @@
 """TLS by certificate files: the clients and the verbs over it, and files that cannot be used."""
 
-import asyncio
 import ssl
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from controller.access.encryption import Authorities, Certificate, CertificateError
+from controller.access.encryption import Certificate, CertificateError
 from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup
 from tests.certificates import Files
@@ -117,36 +115,6 @@ def _shown_by(server: ServerProcess) -> str:
 
 def _wait_for_line(server: ServerProcess, text: str) -> None:
     wait_until(lambda: text in server.log.read_text())
-
-
-def test_authorities_count_while_they_are_in_their_file(
-    secure: ServerProcess, files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    ours, another = files.authority.read_text(), Files(tmp_path).authority.read_text()
-    file = tmp_path / "peers.pem"
-    file.write_text(ours)
-    authorities = Authorities(file)
-
-    def look_at(text: str) -> None:
-        file.write_text(text)
-        authorities.check()
-        authorities.check()  # it stands still
-
-    async def use() -> None:
-        keeping = httpx.Limits(max_keepalive_connections=0)
-        async with httpx.AsyncClient(verify=authorities.context, limits=keeping) as client:
-            ask = partial(client.get, f"{secure.url}/healthz")
-            assert (await ask()).is_success
-            look_at("nothing")
-            assert "the authorities read before stay in force" in caplog.text
-            assert (await ask()).is_success
-            look_at(another)
-            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-                await ask()
-            look_at(ours + another)
-            assert (await ask()).is_success
-
-    asyncio.run(use())
 
 
 def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.integration.connections import wait_until_read
-from tests.integration.controllers import Controllers, controllers, create, note
+from tests.integration.controllers import controllers, create, is_ready, note
 from tests.integration.problems import check_problem
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
@@ -33,35 +33,27 @@ LONG_POLLS = ["marks?after=9", "tail?after=0:0&revision=9", "segments/0/events?s
 
 
 @pytest.fixture(scope="module")
-def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
-    """One holds the stream and has two seats; the other passes on what is about it."""
-    directory = tmp_path_factory.mktemp("seats")
-    with controllers(cluster, directory, 2, max_long_polls=2) as running:
-        create(running.servers[0].url, *STREAMS, log="embedded")
-        wait_until(lambda: running.held() == [1, 1, 0])
+def seats(new_server: NewServer) -> Iterator[ServerProcess]:
+    """A service with two seats for long polls."""
+    with new_server(max_long_polls=2) as running:
+        create(running.url, *STREAMS, log="embedded")
         yield running
 
 
 @pytest.mark.parametrize("call", LONG_POLLS)
-@pytest.mark.parametrize("passed_on", [False, True], ids=["here", "passed on"])
-def test_a_seat_is_free_once_who_had_it_hangs_up(
-    two: Controllers, call: str, *, passed_on: bool
-) -> None:
-    holder = two.holder_of("tests/a")
-    (other,) = (one for one in two.servers if one is not holder)
-    asked = other if passed_on else holder
+def test_a_seat_is_free_once_who_had_it_hangs_up(seats: ServerProcess, call: str) -> None:
     request = (
         f"GET /v1/streams/tests/a/{call}&wait_ms=30000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
     )
-    with _asking(asked, request) as staying:
-        holder.wait_for_waiting(1)
+    with _asking(seats, request) as staying:
+        seats.wait_for_waiting(1)
         for _ in range(2):
-            with _asking(asked, request):
-                holder.wait_for_waiting(2)
-            holder.wait_for_waiting(1)
+            with _asking(seats, request):
+                seats.wait_for_waiting(2)
+            seats.wait_for_waiting(1)
         assert select.select([staying], [], [], 0)[0] == []  # it asked first, and has no answer
-    holder.wait_for_waiting(0)
-    assert [_defects(one) for one in two.servers] == [0, 0]
+    seats.wait_for_waiting(0)
+    assert _defects(seats) == 0
 
 
 @contextmanager
@@ -92,16 +84,15 @@ def _metric(server: ServerProcess, pattern: str) -> int:
 
 
 @pytest.mark.parametrize("call", WHOLE)
-def test_what_is_cut_off_is_not_taken_here_nor_elsewhere(two: Controllers, call: str) -> None:
+def test_what_is_cut_off_is_not_taken(seats: ServerProcess, call: str) -> None:
     refused = r'http_request_duration_seconds_count{.*status="4xx"} (\d+)'
-    for server in two.servers:
-        before = _metric(server, refused)
-        for stream in STREAMS:
-            _hang_up_in(server, stream, call)
-        wait_until(lambda one=server, least=before + 2: _metric(one, refused) == least)  # type: ignore[misc]
-        assert _metric(server, r"defects_total (\d+)") == 0
+    before = _metric(seats, refused)
     for stream in STREAMS:
-        path = f"{two.servers[0].url}/v1/streams/{stream}"
+        _hang_up_in(seats, stream, call)
+    wait_until(lambda: _metric(seats, refused) == before + 2)
+    assert _defects(seats) == 0
+    for stream in STREAMS:
+        path = f"{seats.url}/v1/streams/{stream}"
         assert httpx.get(path).json()["tail"] == {"0": 0}
         assert httpx.get(f"{path}/writers").json()["writers"] == []
 
@@ -145,16 +136,15 @@ def _refusal(connection: socket.socket) -> tuple[int, str]:
         return answer.status, json.loads(answer.read())["code"]
 
 
-def test_who_sends_no_end_of_a_body_keeps_no_stream_from_other_controllers(
+def test_who_sends_no_end_of_a_body_keeps_the_database_from_no_standby(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     with controllers(cluster, tmp_path, 2, launcher=PATIENT) as two:
         create(two.servers[0].url, "tests/one")
-        ending = two.holder_of("tests/one")
-        (staying,) = (one for one in two.servers if one is not ending)
+        ending, staying = two.servers
         with _begin(ending, f"POST {NOTE}") as connection:
             ending.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: two.held() == [1, 0])
+            wait_until(lambda: is_ready(staying))
             assert note(staying.url, "tests/one", 1).is_success
             assert ending.process.poll() is None
             connection.sendall(b'"time": 1}'.rjust(99))

@@ -22,21 +22,17 @@ SHOWN_MS = 300
 
 def _open(world: QuietWorld, **settings: object) -> Shop:
     """Make a stream."""
-    shop = Shop(world.controllers[0].url, transport=world.transport(), **settings)
-    world.sleep(5)  # until it stays with one controller
-    return shop
+    return Shop(world.holder.url, transport=world.transport(), **settings)
 
 
 def _lose(world: QuietWorld, shop: Shop) -> None:
     """Kill whoever counts a stream, and wait until somebody else does."""
-    lost = world.holder_of(shop.name)
+    lost = world.holder
     world.kill(lost)
     if len(world.controllers) == 1:
         world.start(lost)
     else:
-        other = next(one for one in world.controllers if one is not lost)
-        shop.client.base_url = other.url
-        world.until(lambda: shop.client.get(f"{shop.path}/writers").is_success)
+        shop.client.base_url = world.holder.url
         world.start(lost)
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.database import Database, open_database
+from controller.database import Database
+from tests.databases import open_database
 from tests.property.scripts import mixed
 from tests.property.stored_streams import (
     SLOTS,

@@ -130,7 +130,7 @@ class Stage:
         for number, position in enumerate(self.groups):
             state = start({NAME: self.topology}, {NAME: position})
             group = StoredGroup(StreamName("s", f"g{number}"), wanted, state)
-            insert_group(self.connection, group, None)
+            insert_group(self.connection, group)
 
     def sweep(self, rows: int) -> None:
         async def run() -> None:

@@ -1,6 +1,6 @@
 """The whole service under virtual time: a seed decides all that happens, and repeats it exactly.
 
-Real controllers (application, sequencer, SQLAlchemy, leases, forwarding) and the real asynchronous
+Real controllers (application, sequencer, SQLAlchemy, leases) and the real asynchronous
 clients run in one thread. What is around them is simulated, each part in a module of its own:
 
 ==============  =================================================================================
@@ -11,7 +11,7 @@ module          what it simulates, or does
 ``kernel``      the event loop: processes (nodes), whose turn it is, kills and pauses
 ``threads``     threads as queues in virtual time
 ``disk``        the database that outlives its controllers, and what happens to transactions
-``databases``   how one controller, or several, use it
+``databases``   how one controller uses it, or several of which one holds it
 ``dialect``     statements for PostgreSQL, as SQLite takes them
 ``network``     requests between nodes, and what happens to them
 ``cluster``     controllers that start, end, die, and are started again

@@ -97,9 +97,8 @@ class Controller:
 
     async def _run(self, node: Node) -> None:
         settings = ServeSettings(lease_ms=LEASE_MS, port=0)
-        self.app = app = create_app(
-            settings, address=self.url, database=open_disk(self._disk), transport=self._network
-        )
+        right = open_disk(self._disk, address=self.url, lease_ms=LEASE_MS)
+        self.app = app = create_app(settings, right=right)
         async with _lifespan(app):
             self._loop.trace("up", node.name)
             self.is_up = True

@@ -2,20 +2,23 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Self, TypeVar
-from unittest import mock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import Pool, QueuePool
+from sqlalchemy.pool import NullPool, Pool, QueuePool
 
+from controller.cluster import FileLock, Lease, Right
 from controller.database import (
     Database,
     DatabaseAddress,
+    Fence,
     PostgresDatabase,
-    postgresql,
+    PostgresSession,
 )
 from controller.database.sqlite import SqliteDatabase
 from controller.database.writer_thread import WriterThread
@@ -28,9 +31,12 @@ _T = TypeVar("_T")
 _ADDRESS = DatabaseAddress.parse("postgresql://simulated/simulated")
 
 
-def open_disk(disk: Disk) -> Database:
+def open_disk(disk: Disk, *, address: str, lease_ms: int) -> Right:
     """Open the disk for a controller, in its own node."""
-    return _Shared(disk) if disk.is_shared else _Sole(disk)
+    if not disk.is_shared:
+        return FileLock(_Sole(disk))
+    session = _Session(disk, lease_ms / 1_000)
+    return Lease(session, partial(_Shared, disk), address=address, lease_ms=lease_ms)
 
 
 def _engine(disk: Disk, pool: type[Pool] = QueuePool) -> Engine:
@@ -101,25 +107,16 @@ class _NoLock:
         pass
 
 
-class _Shared(PostgresDatabase):
-    """PostgreSQL, as far as one serializable database goes."""
+class _Fated:
+    """What becomes of the transactions of one thread, as the disk plans it."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    _disk: Disk
+
+    def __init__(self) -> None:
         self._fate = "well"
-        self._plans: dict[str, Plan] = {}
-        with mock.patch.object(postgresql, "_make_engine", self._make_engine):
-            super().__init__(_ADDRESS)
+        self._plan = Plan(0.0)
 
-    def check(self, connection: Connection) -> None:
-        """Find nothing wrong."""
-
-    async def connect_to_listen(self) -> Any:
-        return _Notices(self._disk)
-
-    def _make_engine(
-        self, _address: object, options: dict[str, Any], _dial: object = None
-    ) -> Engine:
+    def engine(self, options: dict[str, Any]) -> Engine:
         engine = _engine(self._disk, options.get("poolclass", QueuePool))
         Speech(engine, notify=self._disk.notify, commit=self._commit)
         return engine
@@ -139,26 +136,43 @@ class _Shared(PostgresDatabase):
         if fate in {"away", "unanswered"}:
             raise psycopg.OperationalError("the connection is lost")
 
-    def _transaction(self, work: Callable[[Connection], _T], *, is_pipelined: bool) -> _T:
-        self._begin_as_planned("database-writer")
-        try:
-            return super()._transaction(work, is_pipelined=is_pipelined)
-        finally:
-            self._fate = "well"
-
-    def _transaction_aside(self, work: Callable[[Connection], _T]) -> _T:
-        self._begin_as_planned("database-lease")
-        try:
-            return super()._transaction_aside(work)
-        finally:
-            self._fate = "well"
-
-    def _begin_as_planned(self, thread: str) -> None:
-        plan = self._plans.pop(thread, Plan(0.0))
+    @contextmanager
+    def as_planned(self, thread: str) -> Iterator[None]:
+        plan, self._plan = self._plan, Plan(0.0)
         self._disk.note(f"{thread} {plan.fate}")
         if plan.fate == "refused":
             raise OperationalError("simulated", None, psycopg.errors.DiskFull("no room"))
         self._fate = plan.fate
+        try:
+            yield
+        finally:
+            self._fate = "well"
+
+    def thread(self, patience_s: Callable[[], float]) -> SimulatedThread:
+        def delay() -> float:
+            self._plan = self._disk.plan_write(patience_s())
+            return self._plan.delay_s
+
+        return SimulatedThread(self._disk.loop, delay)
+
+
+class _Shared(_Fated, PostgresDatabase):
+    """PostgreSQL, as far as one serializable database goes."""
+
+    def __init__(self, disk: Disk, fence: Fence) -> None:
+        self._disk = disk
+        _Fated.__init__(self)
+        PostgresDatabase.__init__(self, _ADDRESS, fence)
+
+    def check(self, connection: Connection) -> None:
+        """Find nothing wrong."""
+
+    def _make_engine(self, _address: object, options: dict[str, Any]) -> Engine:
+        return self.engine(options)
+
+    def _transaction(self, work: Callable[[Connection], _T], *, is_pipelined: bool) -> _T:
+        with self.as_planned("database-writer"):
+            return super()._transaction(work, is_pipelined=is_pipelined)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         if self._disk.plan_read().fate != "well":
@@ -167,37 +181,39 @@ class _Shared(PostgresDatabase):
         return super()._reading(work)
 
     def _make_writer(self, name: str) -> WriterThread:
-        def delay() -> float:
-            self._plans[name] = plan = self._disk.plan_write(self.timeout_s)
-            return plan.delay_s
-
-        return SimulatedThread(self._disk.loop, delay)
+        return self.thread(lambda: self.timeout_s)
 
     def _make_readers(self) -> NoExecutor:
         return NoExecutor()
 
 
-class _Notices:
-    """A connection that listens, while it is entered."""
+class _Session(_Fated, PostgresSession):
+    """The connection of a lease; its server stays the same."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, patience_s: float) -> None:
         self._disk = disk
-        self._queue: asyncio.Queue[None] = asyncio.Queue()
+        _Fated.__init__(self)
+        PostgresSession.__init__(
+            self, _ADDRESS, patience_s=patience_s, server_of=lambda _connection: ""
+        )
 
-    async def __aenter__(self) -> Self:
-        self._disk.listeners.append(self._told)
-        return self
+    async def until_notice(self, timeout_s: float) -> None:
+        noticed = asyncio.Event()
+        self._disk.listeners.append(noticed.set)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await noticed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._disk.listeners.remove(noticed.set)
 
-    async def __aexit__(self, *_error: object) -> None:
-        self._disk.listeners.remove(self._told)
+    def _make_engine(self, _address: object) -> Engine:
+        return self.engine({"poolclass": NullPool})
 
-    async def execute(self, _statement: str) -> None:
-        """Do what is done already."""
+    def _make_thread(self, _name: str) -> WriterThread:
+        return self.thread(lambda: self._patience_s)
 
-    async def notifies(self) -> AsyncIterator[Any]:
-        while True:
-            await self._queue.get()
-            yield None
-
-    def _told(self) -> None:
-        self._queue.put_nowait(None)
+    def _transaction(self, work: Callable[[Connection], _T]) -> _T:
+        with self.as_planned("database-lease"):
+            return super()._transaction(work)

@@ -7,21 +7,20 @@ Each patches the product at one place, and is about a rule that no other one is 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple
 from unittest import mock
 
 import msgspec
 from sqlalchemy import func, select
 
-from controller.cluster.membership import Membership
-from controller.cluster.shared import SharedOwnership
+from controller.cluster import Lease, lease
 from controller.commit.sequencer import Sequencer
-from controller.http.forwarding.one import Forwarding
 from controller.log import storage as log_storage
 from controller.log.embedded import EmbeddedLog
 from controller.log.transactions import Transactions
 from controller.schema import streams as streams_table
-from controller.store import changelog, leases
+from controller.store import changelog
 from controller.store import streams as stored_streams
 from controller.streams import appends, truncation
 from controller.streams.stream import StreamState
@@ -161,68 +160,24 @@ def key_of_a_deleted_stream() -> Any:
 @_defect("refused", controllers=2, about="writing")
 def no_lease_check() -> Any:
     """Transactions of a controller go on though another one has taken over."""
-    return _in(leases, "check_lease", lambda *_given, **_named: None)
+    return _in(lease, "_check", lambda *_given, **_named: None)
 
 
 @_defect("old", controllers=2, about="many")
 def memory_trusted_without_a_lease() -> Any:
     """A controller answers from memory though its lease may be over."""
-    return _in(Membership, "is_certain", True)
+    return _in(Lease, "is_certain", True)
 
 
 @_defect("does not end", controllers=2, about="writing")
 def lease_believed_to_be_renewed() -> Any:
     """A controller that was taken over believes that it has its lease."""
-    renew = leases.renew
+    numbers = count(1)
 
-    def renew_somehow(*given: Any, **named: Any) -> bool:
-        renew(*given, **named)
-        return True
+    def renew_somehow(*_given: Any, **_named: Any) -> int:
+        return next(numbers)
 
-    return _in(leases, "renew", renew_somehow)
-
-
-@_defect("lost", controllers=3, about="writing")
-def memory_forgotten_within_a_batch() -> Any:
-    """What is decided in the batch in which a lost lease is forgotten is answered as if it were stored."""
-
-    async def forget_within(self: SharedOwnership) -> None:
-        def forget(_batch: Any) -> None:
-            for state in list(self.registry):
-                self.registry.move_away(state)
-            self.groups.forget()
-            self._taken.clear()
-
-        await self._sequencer.submit(forget)
-
-    return _in(SharedOwnership, "_forget_all", forget_within)
-
-
-@_defect("does not end", controllers=2, about="writing")
-def holder_asked_for_ever() -> Any:
-    """Calls are passed on to who was found once, though its lease is lost."""
-    find = Forwarding.find
-
-    async def find_once(self: Forwarding, table: Any, name: Any, **how: Any) -> Any:
-        found = self.__dict__.setdefault("found", {})
-        if found.get((table, name)) is None:
-            found[table, name] = await find(self, table, name, **how)
-        return found[table, name]
-
-    return _in(Forwarding, "find", find_once)
-
-
-@_defect("ill", controllers=2, about="writing")
-def worker_ends_unheard() -> Any:
-    """The worker that takes over from the dead ends with the first failure of the database."""
-
-    async def look(self: SharedOwnership) -> None:
-        while True:
-            seen = self.membership.notices
-            await self._check()
-            await self.membership.await_news(seen, wait_ms=self._rest_ms)
-
-    return _in(SharedOwnership, "_look_forever", look)
+    return _in(lease, "_renew", renew_somehow)
 
 
 # Marks.

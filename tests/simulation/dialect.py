@@ -1,11 +1,10 @@
 """Statements for PostgreSQL, as SQLite takes them.
 
-What a controller of several asks is PostgreSQL's, here and there. This rewrites it for one
+What a controller asks of PostgreSQL is asked here, too. This rewrites it for one
 serializable database: locks of rows are left out, since transactions follow one another, and
 sessions of a server are never stuck. What is about those is tested with a real PostgreSQL.
 """
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,31 +12,13 @@ from typing import Any
 import psycopg
 from sqlalchemy import Engine, event
 
-_LEASE = "SELECT 1 FROM controllers WHERE id = ? AND expires_at > clock_timestamp()"
-_OFFSETS = (
-    "UPDATE streams SET listening_ms = row.ms FROM (SELECT json_extract(value, '$[0]') AS key, "
-    "json_extract(value, '$[1]') AS ms FROM json_each(?)) AS row WHERE streams.key = row.key"
-)
+_LEASE = "SELECT 1 FROM holder WHERE id = ?"
 _NOTHING = "SELECT 1 WHERE 0"
 _WHOLE = (
     (re.compile(r"FROM pg_stat_activity WHERE pid = pg_backend_pid"), "SELECT 1, 1"),
-    (re.compile(r"pg_terminate_backend"), _NOTHING),
-    (re.compile(r"SET LOCAL|^LISTEN"), _NOTHING),
+    (re.compile(r"pg_terminate_backend|^SET LOCAL"), _NOTHING),
 )
-_PARTS = (
-    (
-        re.compile(r"INSERT INTO controllers \((.*)\) VALUES \("),
-        r"INSERT INTO controllers (id, \1) VALUES (nextval('controllers'), ",
-    ),
-    (re.compile(r" \* interval '1 millisecond'"), ""),
-    (
-        re.compile(r"1000 \* extract\(epoch FROM (expires_at - clock_timestamp\(\))\)::float"),
-        r"(\1)",
-    ),
-    (re.compile(r" FOR (NO KEY )?UPDATE( SKIP LOCKED)?"), ""),
-    (re.compile(r" COLLATE \"C\""), ""),
-    (re.compile(r"%s"), "?"),
-)
+_PARTS = ((re.compile(r" FOR UPDATE"), ""), (re.compile(r"%s"), "?"))
 
 
 class LeaseLost(psycopg.DatabaseError):
@@ -77,8 +58,6 @@ class Speech:
             if cursor.execute(_LEASE, values).fetchone() is None:
                 raise LeaseLost("no lease")
             return _NOTHING, ()
-        if "unnest(" in text:
-            return _OFFSETS, (json.dumps(list(zip(*values, strict=True))),)
         for pattern, whole in _WHOLE:
             if pattern.search(text):
                 return whole, ()

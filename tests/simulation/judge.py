@@ -287,7 +287,7 @@ async def judge_all(world: World) -> list[str]:
     """Judge all streams, and whether a controller that starts anew says the same."""
     faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in world.network.raised)]
     for controller in (one for one in world.controllers if one.is_up):
-        ailments = controller.app.process.parts.health.ailments()
+        ailments = controller.app.process.ailments()
         faults += [f"ill: {controller.node}, {one}" for one in ailments]
     faults += [
         one for book in world.ledger.streams.values() if book.is_gone for one in book.troubles

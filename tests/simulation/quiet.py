@@ -73,34 +73,24 @@ class QuietWorld:
         self.sleep(2)
 
     def start(self, controller: Controller) -> None:
-        """Start a controller that is down."""
+        """Start a controller that is down, and wait until it holds the database, or another one does."""
         controller.start()
-        while not controller.is_up:
-            self.sleep(0.1)
+        self.until(lambda: controller.is_up)
+        assert self.holder
 
     def refuse_for(self, seconds: float) -> None:
         """Let the database refuse every change for a while."""
         self.disk.full_until = self._loop.time() + seconds
 
-    def held(self) -> list[int]:
-        """Count the streams of each of several controllers, and at last those that nobody holds."""
-        counts = self.disk.look(
-            "SELECT count(key) FROM controllers LEFT JOIN streams ON holder = id "
-            "GROUP BY id ORDER BY id"
-        )
-        free = self.disk.look("SELECT count(*) FROM streams WHERE holder IS NULL")
-        return [count for (count,) in counts + free]
+    @property
+    def holder(self) -> Controller:
+        """The one that holds the database; time passes until there is one."""
+        self.until(lambda: any(map(_holds, self.controllers)))
+        return next(one for one in self.controllers if _holds(one))
 
-    def holder_of(self, stream: str) -> Controller:
-        """Find who holds a stream."""
-        if len(self.controllers) == 1:
-            return self.controllers[0]
-        ((url,),) = self.disk.look(
-            "SELECT address FROM controllers JOIN streams ON holder = id "
-            "WHERE scope || '/' || stream = ?",
-            stream,
-        )
-        return next(one for one in self.controllers if one.url == url)
+
+def _holds(controller: Controller) -> bool:
+    return controller.is_up and controller.app.process.holds
 
 
 class _Waiting(httpx.BaseTransport):

@@ -187,7 +187,7 @@ def reporting(cast: Cast) -> None:
 
 
 def many(cast: Cast) -> None:
-    """Several streams, that move when controllers come and go."""
+    """Several streams, while controllers come and go."""
     for number in range(3):
         book = cast.stream(f"many{number}", groups=number % 2)
         cast.write(book, 1)

@@ -9,11 +9,14 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 
+from tests.integration.controllers import answers
+from tests.patience import wait_until
 from tests.server import ServerProcess
 
 _ROOT = Path(__file__).parents[2]
@@ -103,8 +106,9 @@ class Controller:
             raise EndedError(self.name, self._server.log)
 
     async def start(self) -> None:
-        """Start it at its old address, and wait until it serves."""
-        await asyncio.to_thread(self._server.start)
+        """Start it at its old address, and wait until it serves or stands by."""
+        self._server.launch()
+        await asyncio.to_thread(wait_until, partial(answers, self._server))
         self.pid, self.started = self._server.process.pid, time.monotonic()
 
     async def kill(self) -> None:

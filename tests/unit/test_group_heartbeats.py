@@ -12,6 +12,7 @@ from controller.configuration import ServeSettings
 from controller.factory import compose
 from controller.groups import Group, Groups, StoredGroup
 from controller.store.groups import GroupSettings
+from tests.databases import open_database
 from tidegauge.groups import GroupState, join_group
 from tidegauge.names import StreamName
 
@@ -29,11 +30,12 @@ def test_who_takes_a_name_over_is_not_as_silent_as_its_predecessor() -> None:
 
 
 async def _delete_while_a_reader_is_silent(database_url: str) -> None:
-    parts = compose(ServeSettings(database_url=database_url))
+    parts = compose(ServeSettings(database_url=database_url), open_database(database_url))
     groups, sequencer = parts.groups, parts.sequencer
     sequencer.start()
     new = StoredGroup(StreamName("s", "g"), _SETTINGS, join_group(GroupState(), "crashed"))
-    group, _, _ = await sequencer.submit(partial(groups.find_or_add, new, 0))
+    await sequencer.submit(partial(groups.find_or_add, new))
+    group = groups.get(new.name)
     group.heard["crashed"] = -1_000
     sequencer.submit(partial(groups.delete, group.name))
     await SilentReaders(parts.registry, groups, sequencer, parts.clocks).take_offline()

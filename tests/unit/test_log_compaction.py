@@ -9,13 +9,12 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import Connection, select
 
-from controller.configuration import ServeSettings
 from controller.database import Database
-from controller.factory import compose
 from controller.log.codec import encode_chunks
 from controller.log.compaction import Compactor, next_run, settled_before
 from controller.log.storage import Chunk, ChunkRow, write_appends
 from controller.schema import chunks
+from tests.databases import open_database
 from tidegauge.wire.columns import EVENT_SCHEMA
 
 TINY, SMALL, LARGE = 500, 10_000, 200_000
@@ -88,13 +87,13 @@ def test_compaction_ends_at_the_tail_it_was_told_however_busy_a_segment_is(
     tmp_path: Path,
 ) -> None:
     async def compact() -> list[int]:
-        parts = compose(ServeSettings(database_url=f"sqlite:///{tmp_path}/one.db"))
+        opened = open_database(f"sqlite:///{tmp_path}/one.db")
         try:
-            database = BusyDatabase(parts.database)
+            database = BusyDatabase(opened)
             await database.append()
             await Compactor(database).compact(1, {0: 16})  # type: ignore[arg-type]
             return await database.chunk_sizes()
         finally:
-            parts.database.close()
+            opened.close()
 
     assert asyncio.run(compact()) == [16] + [1] * 16

@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
-from controller.database import LeaseLostError, open_database
+from controller.database import LeaseLostError
+from tests.databases import open_database
 from tidegauge.errors import UnavailableError
 
 

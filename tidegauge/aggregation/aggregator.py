@@ -338,13 +338,6 @@ class Aggregator:
         self.topology = topology
         self._acceptance = self._acceptance_now()
 
-    def shift_clocks(self, by_ms: int) -> None:
-        """Move the origin of listening time: so much is added to what clocks show."""
-        self._clocks.shift(by_ms)
-        self._members.departures.shift(by_ms)
-        for writer in self._roster:
-            writer.shift(by_ms)
-
     @property
     def holds_run(self) -> bool:
         """Whether the clock of any writer runs, so that listening time matters."""

@@ -219,15 +219,6 @@ class HoldClocks:
         self._silence.sort()
         self._limit.sort()
 
-    def shift(self, by_ms: int) -> None:
-        """Move the origin of listening time."""
-        self._silence.time.shift(by_ms)
-        self._limit.time.shift(by_ms)
-        if self.deadline is not None:
-            self.deadline += by_ms
-        if self.began_ms is not None:
-            self.began_ms += by_ms
-
     def start_anew(self, writer: Writer) -> None:
         """Start the clocks of a live writer at the next look."""
         self.clear(writer)

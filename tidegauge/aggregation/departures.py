@@ -27,11 +27,6 @@ class Departures:
         for writer in sorted(gone, key=lambda one: one.life.gone_ms or 0):
             self.add(writer)
 
-    def shift(self, by_ms: int) -> None:
-        """Move the time at which each went, without storing it."""
-        for writer in (*self._gone, *self._overdue):
-            writer.life.gone_ms = (writer.life.gone_ms or 0) + by_ms
-
     def add(self, writer: Writer) -> None:
         """Record that a writer left or expired now, perhaps not for the first time."""
         self.remove(writer)

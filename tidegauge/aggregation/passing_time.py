@@ -53,11 +53,6 @@ class PassingTime:
             return None
         return self.moved_ms + max(0, counted_ms)
 
-    def shift(self, by_ms: int) -> None:
-        """Move the origin of listening time."""
-        if self.moved_ms is not None:
-            self.moved_ms += by_ms
-
 
 def _most(setting_ms: int) -> int:
     """Return how much of a gap counts at most: half of the setting, rounded up."""

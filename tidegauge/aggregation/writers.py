@@ -256,13 +256,6 @@ class Writer:
         if report.heard_ms is not None:
             noted.heard_ms = max(noted.heard_ms or report.heard_ms, report.heard_ms)
 
-    def shift(self, by_ms: int) -> None:
-        """Move the origin of listening time, but for `gone_ms`."""
-        if self.noted.found_ms is not None:
-            self.noted.found_ms += by_ms
-        if self.life.pace_ms is not None:
-            self.life.pace_ms += by_ms
-
     @property
     def joining(self) -> bool:
         """Whether it is live and silent so far: it may write anything."""

@@ -45,7 +45,7 @@ class NamedGroup:
         self, transition: Callable[[GroupState], GroupState], *, if_match: str | None = None
     ) -> StoredGroup:
         """Change it as `Groups.change` does, by the logs as they are now."""
-        logs = await read_logs(self.registry, self.groups.get(self.name).settings)
+        logs = read_logs(self.registry, self.groups.get(self.name).settings)
 
         def decide(batch: Batch) -> StoredGroup:
             return self.groups.change(
@@ -119,7 +119,7 @@ async def describe_group(named: GroupOf) -> wire.GroupDetails:
 @router.post(ONE + "/progress", status_code=204, response_class=Response)
 async def note_progress(named: GroupOf, progress: wire.GroupProgress) -> None:
     """Report how far a query that reads with a group has come; it is shown for 5 minutes."""
-    named.groups.note_progress(named.name, progress)
+    await named.sequencer.read(lambda: named.groups.note_progress(named.name, progress))
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
@@ -239,9 +239,13 @@ async def heartbeat(
     named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat
 ) -> wire.ReaderStanding:
     """Say that a reader lives, and learn whether the readers have to share the segments again."""
-    group = await named.read()
-    balanced = has_its_share(group.state, reader, beat.epoch)
-    named.groups.hear(named.name, reader)
+
+    def hear() -> bool:
+        balanced = has_its_share(named.groups.get(named.name).state, reader, beat.epoch)
+        named.groups.hear(named.name, reader)
+        return balanced
+
+    balanced = await named.sequencer.read(hear)
     return wire.ReaderStanding(balanced=balanced)
 
 
@@ -251,7 +255,7 @@ async def offline(
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
     _check_positions(limits, last.position)
-    logs = await read_logs(named.registry, named.groups.get(named.name).settings)
+    logs = read_logs(named.registry, named.groups.get(named.name).settings)
     transition = partial(
         go_offline,
         reader=reader,

@@ -5,7 +5,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 
-from controller.http.routing import GaugesOf, HealthOf, MetricsOf, StrictRoute
+from controller.http.routing import ProcessOf, StrictRoute
 from controller.metrics.gauges import expose
 from tidegauge.errors import UnhealthyError
 from tidegauge.wire.values import Answer
@@ -20,15 +20,18 @@ class Health(Answer):
 
 
 @router.get("/healthz")
-async def healthz(health: HealthOf) -> Health:
+async def healthz(process: ProcessOf) -> Health:
     """Say that the process moves; 503, with the reasons, if it should be restarted."""
-    return _healthy(health.ailments())
+    return _healthy(process.ailments())
 
 
 @router.get("/readyz")
-async def readyz(health: HealthOf) -> Health:
-    """Say that requests are served; 503, with the reasons, while they are not."""
-    return _healthy(await health.obstacles())
+async def readyz(process: ProcessOf) -> Health:
+    """Say that requests are served; 503, with the reasons, while they are not.
+
+    A controller that stands by names the one that holds the database.
+    """
+    return _healthy(await process.obstacles())
 
 
 def _healthy(reasons: list[str]) -> Health:
@@ -38,6 +41,9 @@ def _healthy(reasons: list[str]) -> Health:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(metrics: MetricsOf, gauges: GaugesOf) -> Response:
+async def metrics(process: ProcessOf) -> Response:
     """Count, for Prometheus."""
-    return Response(await expose(metrics, gauges), media_type=CONTENT_TYPE_LATEST)
+    parts = process.tenure.parts if process.tenure is not None and process.holds else None
+    gauges, holds = (None, False) if parts is None else (parts.gauges, parts.is_certain())
+    exposed = await expose(process.metrics, gauges, holds=holds)
+    return Response(exposed, media_type=CONTENT_TYPE_LATEST)

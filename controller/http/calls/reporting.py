@@ -115,7 +115,7 @@ class ReportingRoute(StrictRoute):
 
         async def counted(given: Request) -> Response:
             request = StrictRequest.of(given)
-            tally = request.app.state.parts.metrics.report_tally
+            tally = request.app.state.process.metrics.report_tally
             try:
                 response = await handle(request)
             except ClientDisconnect:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from controller.http import routing
-from controller.http.forwarding.peers import is_passed_on
 from controller.streams import lifecycle
 from controller.streams.truncation import truncate_at_cut, truncate_at_time
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
@@ -21,7 +20,6 @@ ONE = "/v1/streams/{scope}/{stream}"
 @router.put(ONE, responses={201: {"model": wire.StreamInfo, "description": "Created."}})
 async def create_stream(  # noqa: PLR0913, PLR0917 (parts of one request)
     registry: routing.RegistryOf,
-    ownership: routing.OwnershipOf,
     sequencer: routing.SequencerOf,
     scope: routing.ScopeName,
     stream: routing.NameInScope,
@@ -41,12 +39,8 @@ async def create_stream(  # noqa: PLR0913, PLR0917 (parts of one request)
             name=StreamName(scope, stream),
             request=settings,
             only_create=if_none_match is not None,
-            streams=ownership.streams,
-            key=await ownership.new_stream_key(),
-            lease=ownership.lease,
         )
     )
-    lifecycle.check_stored(state)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = lifecycle.etag(state)
     return lifecycle.describe(state)
@@ -87,9 +81,7 @@ async def delete_stream(sequencer: routing.SequencerOf, state: routing.StreamOf)
 
 @router.get("/v1/streams", response_model=wire.StreamList | wire.BriefStreamList)
 async def list_streams(  # noqa: PLR0913 (parts of one request)
-    request: Request,
     listing: routing.ListingOf,
-    explaining: routing.ExplainingOf,
     clocks: routing.ClocksOf,
     caller: routing.CallerOf,
     *,
@@ -104,15 +96,10 @@ async def list_streams(  # noqa: PLR0913 (parts of one request)
     after, of = routing.read_cursor(cursor, StreamName.parse), caller.roles
     listed: Sequence[wire.StreamInfo] | Sequence[wire.StreamBrief]
     explained: Mapping[str, wire.BriefExplanation] = {}
-    if is_passed_on(request.scope):  # by another controller, which lists all
-        held = explaining.held(after, limit, of=of)
-        listed, more, brief = [lifecycle.describe_briefly(one) for one in held], False, True
-        explained = await explaining.here(held)
-    else:
-        pages = listing.streams_in_short if brief else listing.streams
-        listed, more = await pages(after, limit, of=of)
-        if explain:
-            explained = await explaining.everywhere(listed, request.scope, cursor=cursor)
+    pages = listing.streams_in_short if brief else listing.streams
+    listed, more = await pages(after, limit, of=of)
+    if explain:
+        explained = await listing.explain(listed)
     answer = wire.BriefStreamList if brief else wire.StreamList
     entries: list[Any] = list(listed)
     if explained:

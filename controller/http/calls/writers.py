@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from controller.cluster.listing import first_page
 from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
+from controller.listing import first_page
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidRequestError

@@ -11,8 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
-from controller.http.forwarding.peers import ASKED_AGAIN, NOT_HOLDER
-from controller.streams.lease import MovedError
 from tidegauge import errors
 from tidegauge.json_text import show_json
 from tidegauge.names import INVALID_NAME, NAME_PATTERN
@@ -35,6 +33,8 @@ def _headers(error: errors.ProblemError) -> dict[str, str]:
     match error:
         case errors.UnavailableError() | errors.UnhealthyError() | errors.TooManyWaitingError():
             headers["retry-after"] = _RETRY_AFTER_S
+        case errors.StandsByError():
+            headers["location"] = error.location
         case errors.MethodNotAllowedError():
             headers["allow"] = "POST"  # that is so where there is no framework
         case errors.UnauthenticatedError():
@@ -112,8 +112,6 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         problem = problem_of(request, error)
         response = problem_response(problem)
-        if isinstance(problem, MovedError) and request.method in ASKED_AGAIN:
-            response.headers[NOT_HOLDER.decode()] = "1"
         if (
             isinstance(error, HTTPException)
             and response.status_code == errors.MethodNotAllowedError.status

@@ -1,1 +1,0 @@
-"""Calls about what another controller holds, passed on to it."""

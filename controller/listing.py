@@ -1,0 +1,106 @@
+"""Lists of all streams and reader groups, and why the watermarks of listed streams are where they are."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from controller.commit.sequencer import Sequencer
+from controller.groups import Groups, StoredGroup
+from controller.streams.lifecycle import describe, describe_briefly, explain_briefly
+from controller.streams.registry import Registry
+from tidegauge.names import StreamName
+from tidegauge.wire.streams import BriefExplanation, StreamBrief, StreamInfo
+
+_ENTRIES_PER_PAGE = 25_000
+"""Of positions: a microsecond or two each, in which all others wait, as pages are written in the
+event loop."""
+_ENTRIES_PER_SEGMENT = 5
+"""How much longer it takes to write a segment of a topology than an entry of a position."""
+_AT_ONCE = 100
+"""Streams that are explained while all others wait: some milliseconds."""
+_T = TypeVar("_T")
+_InScope: TypeAlias = Callable[[str], object]  # whether streams or groups of a scope are listed
+_Page: TypeAlias = tuple[list[_T], bool]  # what it lists, and whether more follows
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Lists what there is, from memory."""
+
+    _registry: Registry
+    _groups: Groups
+    _sequencer: Sequencer
+
+    async def streams(
+        self, after: StreamName | None, limit: int, *, of: _InScope
+    ) -> _Page[StreamInfo]:
+        """List streams in order of name, after one, of the scopes that ``of`` accepts."""
+        states = self._registry.page(after, limit + 1, of=of)
+        # Those that come after a full page are not described: they may be wide.
+        return first_page(map(describe, states), limit, entries=_entries_of_stream)
+
+    async def streams_in_short(
+        self, after: StreamName | None, limit: int, *, of: _InScope
+    ) -> _Page[StreamBrief]:
+        """List streams as `streams` does, without what grows with their segments."""
+        states = self._registry.page(after, limit + 1, of=of)
+        return first_page(map(describe_briefly, states), limit, entries=lambda _: 1)
+
+    async def groups(
+        self, after: StreamName | None, limit: int, *, of: _InScope
+    ) -> _Page[StoredGroup]:
+        """List groups in order of name, after one, of the scopes that ``of`` accepts."""
+        stored = await self._sequencer.read(lambda: self._groups.page(after, limit + 1, of=of))
+        return first_page(stored, limit, entries=_entries_of_group)
+
+    async def explain(
+        self, page: Sequence[StreamInfo | StreamBrief]
+    ) -> dict[str, BriefExplanation]:
+        """Explain the streams of a page by their ids, some at once."""
+        names = [StreamName.parse(one.stream) for one in page]
+        states = [state for one in names if (state := self._registry.find(one)) is not None]
+        found: dict[str, BriefExplanation] = {}
+        for start in range(0, len(states), _AT_ONCE):
+            some = states[start : start + _AT_ONCE]
+            explained = await self._sequencer.read(
+                lambda some=some: [explain_briefly(one) for one in some]  # type: ignore[misc]
+            )
+            ids = (one.identity.stream_id for one in some)
+            found.update(zip(ids, explained, strict=True))
+        return found
+
+
+def _entries_of_stream(info: StreamInfo) -> int:
+    return _ENTRIES_PER_SEGMENT * len(info.topology.segments)
+
+
+def _entries_of_group(group: StoredGroup) -> int:
+    state = group.state
+    offsets = [state.unassigned, state.completed, *state.checkpoints.values()]
+    offsets += [reader.owned for reader in state.readers.values()]
+    return sum(map(len, offsets))
+
+
+def first_page(
+    listed: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
+) -> tuple[list[_T], bool]:
+    """Return the first page of a list, and whether more follows.
+
+    Besides ``limit`` items, a page has no more ``entries`` than others can wait for, but one item
+    anyhow.
+
+    Examples
+    --------
+    >>> first_page("abc", 2, entries=lambda _one: 1)
+    (['a', 'b'], True)
+    >>> first_page("abc", 3, entries=lambda _one: 15_000)
+    (['a'], True)
+    """
+    page: list[_T] = []
+    left = _ENTRIES_PER_PAGE
+    for item in listed:
+        left -= entries(item)
+        if page and (len(page) == limit or left < 0):
+            return page, True
+        page.append(item)
+    return page, False
