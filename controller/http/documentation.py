@@ -18,6 +18,8 @@ from tidegauge.wire.values import Answer
 
 _BEARER = "bearer"
 _MEANINGS = {
+    307: "The controller stands by: `stands_by`; `Location` is the same call at the one that holds the "
+    "database.",
     400: "The request is not HTTP: `malformed_request`.",
     401: "There is no valid token: `unauthenticated`.",
     403: "The token lacks a role: `forbidden`; or, without authentication, a page of another site "
@@ -98,6 +100,7 @@ def _refusals(method: str, path: str, operation: dict[str, Any], need: Need) -> 
     """List the statuses of the refusals that a call may answer, by what it takes."""
     names = {one["name"].lower() for one in operation.get("parameters", ())}
     depends = {
+        307: path.startswith("/v1"),
         401: need is not Need.NOTHING,
         403: need not in {Need.NOTHING, Need.TOKEN} or method != "get",
         404: "{" in path,

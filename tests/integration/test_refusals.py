@@ -694,5 +694,6 @@ def test_every_code_has_one_status_and_one_class() -> None:
     assert len(set(PROBLEMS.values())) == len(PROBLEMS)
     assert statuses["invalid_request"] == 422
     assert statuses["unavailable"] == 503
+    assert statuses.pop("stands_by") == 307
     assert all(400 <= status < 600 for status in statuses.values())
     assert all(re.fullmatch(r"[a-z0-9_]+", code) for code in statuses)
