@@ -42,13 +42,20 @@ if typing.TYPE_CHECKING:
     from reader_client._events import Events
     from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
     from reader_client._group import AsyncReaderGroup, ReaderGroup
+    from reader_client._intervals import StreamWorkList
     from reader_client._reader import AsyncReader, Event, Reader
     from reader_client._stream import AsyncStreamClient, StreamClient
     from tidegauge.client.stream_calls import WatermarkTimeoutError
     from tidegauge.client.sync import ClientClosedError, ForkedClientError
+    from tidegauge.intervals import GoneError, TooManyIntervalsError
 else:
     _NAMES = {
-        None: dict.fromkeys(_ERRORS, "tidegauge.errors"),
+        None: {
+            **dict.fromkeys(_ERRORS, "tidegauge.errors"),
+            "GoneError": "tidegauge.intervals",
+            "StreamWorkList": "reader_client._intervals",
+            "TooManyIntervalsError": "tidegauge.intervals",
+        },
         "reporter": {
             "AsyncExclusiveReader": "reader_client._exclusive",
             "AsyncReaderGroup": "reader_client._group",
@@ -79,12 +86,15 @@ __all__ = [
     "Events",
     "ExclusiveReader",
     "ForkedClientError",
+    "GoneError",
     "InvalidTokenError",
     "Reader",
     "ReaderGroup",
     "ServiceUnreachableError",
     "StreamClient",
+    "StreamWorkList",
     "TimeWindow",
+    "TooManyIntervalsError",
     "UnexpectedAnswerError",
     "WatermarkTimeoutError",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from tidegauge.client.blocks import Closing
@@ -31,6 +31,7 @@ from tidegauge.wire.writers import (
 
 if TYPE_CHECKING:
     from reader_client._events import Events
+    from reader_client._intervals import StreamWorkList
 
 _PAGE_EVENTS = 131_072
 _PAGE_WRITERS = 1_000
@@ -248,6 +249,43 @@ class AsyncStreamClient(StreamCalls):
                 del self._ahead[next(iter(self._ahead))]
         return events.slice(events.first_offset, end)
 
+    async def intervals(
+        self,
+        *,
+        since: str | None = None,
+        by: str = "1 hour",
+        zone: str | None = None,
+        start: int | datetime | None = None,
+    ) -> StreamWorkList:
+        """List which intervals of the stream are complete now, and to which late events came since.
+
+        Everything between the two cuts is read for the latter.
+
+        Parameters
+        ----------
+        since
+            ``cursor`` of the former look; None at the first one, which needs ``start``.
+        by
+            How long intervals are: ``1 hour``, ``15m``, ``7 days``. They count from 1970 on.
+        zone
+            A time zone such as ``Europe/Paris``: intervals lie within its local days.
+        start
+            No interval that begins before it is listed; in ms, or an aware datetime.
+
+        Raises
+        ------
+        GoneError
+            If events behind the cursor were dropped, or the stream was made again.
+        TooManyIntervalsError
+            If there are more than 100 000.
+        ValueError
+            If an argument is not as described above, or an external log is sealed, whose
+            greatest time the service does not know.
+        """
+        from reader_client._intervals import list_intervals  # noqa: PLC0415 (few need it)
+
+        return await list_intervals(self, since=since, by=by, zone=zone, start=start)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -295,6 +333,7 @@ class StreamClient(SyncFace[AsyncStreamClient], Closing):
     slowest_writers = blocking(AsyncStreamClient.slowest_writers)
     writer = blocking(AsyncStreamClient.writer)
     expire = blocking(AsyncStreamClient.expire)
+    intervals = blocking(AsyncStreamClient.intervals)
 
     def read(self, segment: int, start: int, end: int) -> Iterator[Events]:
         """Read the events of a segment in order; the next page is fetched meanwhile.

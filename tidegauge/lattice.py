@@ -140,11 +140,19 @@ def frontier(topology: Topology, counts: DownSet) -> Position:
 
 def count_between(topology: Topology, start: Position, end: Position) -> int:
     """Count the events in the down-set of ``end`` and not in that of ``start``."""
+    return sum(stop - first for first, stop in events_between(topology, start, end).values())
+
+
+def events_between(
+    topology: Topology, start: Position, end: Position
+) -> dict[int, tuple[int, int]]:
+    """Return from which offset to which each segment has events in ``end`` and not in ``start``."""
     begun = down_set(topology, start)
-    return sum(
-        max(0, count - begun.get(number, 0))
+    return {
+        number: (begun.get(number, 0), count)
         for number, count in down_set(topology, end).items()
-    )
+        if count > begun.get(number, 0)
+    }
 
 
 def includes(outer: Position, inner: Position) -> bool:
