@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegauge.tables import Commit
 
 lake = typer.Typer()
-_Properties = Annotated[
+Properties = Annotated[
     list[str],
     typer.Option(metavar="NAME=VALUE", help="May be repeated.", show_default=False),
 ]
@@ -52,8 +52,8 @@ def table(  # noqa: PLR0913 (options)
             show_default="never",
         ),
     ] = None,
-    catalog: _Properties = [],  # noqa: B006 (typer copies it)
-    storage_option: _Properties = [],  # noqa: B006 (the same)
+    catalog: Properties = [],  # noqa: B006 (typer copies it)
+    storage_option: Properties = [],  # noqa: B006 (the same)
     as_json: Json = False,
 ) -> None:
     """Show until when a lakehouse table is complete, by the notes of its commits."""
@@ -67,8 +67,8 @@ def table(  # noqa: PLR0913 (options)
             from tidegauge.tables import newest_note, wait_for  # noqa: PLC0415 (the same)
 
             place: dict[str, Any] = {
-                "catalog": _properties(catalog),
-                "storage_options": _properties(storage_option),
+                "catalog": properties(catalog),
+                "storage_options": properties(storage_option),
             }
             if wait is not None:
                 version = wait_for(table, wait, timeout=timeout, **place)
@@ -84,7 +84,8 @@ def table(  # noqa: PLR0913 (options)
     print(to_json(answer, indent=2).decode() if as_json else "\n".join(lines))
 
 
-def _properties(given: Sequence[str]) -> dict[str, str] | None:
+def properties(given: Sequence[str]) -> dict[str, str] | None:
+    """Read options that are written NAME=VALUE; None if there is none."""
     wrong = [one for one in given if "=" not in one]
     if wrong:
         msg = f"{wrong[0]!r} is not NAME=VALUE"

@@ -1,5 +1,6 @@
 """The operator's verbs: look at streams, writers, marks and groups, ask why, watch and wait."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from operator import attrgetter
@@ -9,15 +10,24 @@ import typer
 from pydantic import BaseModel
 
 from tidegauge.client.outage import RETRY_FOR
-from tidegauge.client.stream_calls import StreamCalls
+from tidegauge.client.stream_calls import StreamCalls, WatermarkTimeoutError
 from tidegauge.names import StreamName, parse_group
 from tidegauge.states import WriterState
 from tidegauge.wire.groups import GroupDetails, GroupList, GroupWindows, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
-from tidegauge.wire.writers import WriterList
+from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
-from tidegauge_cli.options import Stream, Time, in_range, in_time, one_of, path_of, reading
+from tidegauge_cli.options import (
+    Stream,
+    Streams,
+    Time,
+    in_range,
+    in_time,
+    one_of,
+    path_of,
+    reading,
+)
 from tidegauge_cli.service import Service, Session, asks, warn
 from tidegauge_cli.tables import (
     describe_lower,
@@ -169,13 +179,29 @@ def lag(session: Session, group: Group) -> None:
 
 
 @asks(operators, "why shop/orders")
-def why(session: Session, stream: Stream) -> None:
-    """Explain why the watermark is where it is: who holds it, who waits, and what to do."""
-    found = session.ask(lambda service: service.explain(path_of(stream)))
-    explanation = found.explanation
-    session.show(found, *lines_of(explanation), *filter(None, [explanation.hint]))
+def why(session: Session, streams: Streams) -> None:
+    """Explain why the watermark is where it is: who holds it, who waits, and what to do.
+
+    Of several streams, the one that is last comes first.
+    """
+
+    async def explain(service: Service) -> list[Watermark]:
+        paths = map(path_of, dict.fromkeys(streams))
+        return await asyncio.gather(*(service.explain(path) for path in paths))
+
+    found = session.ask(explain)
+    found.sort(key=lambda seen: (seen.watermark is not None, seen.watermark or 0))
     if session.as_json:
+        session.show(found if len(found) > 1 else found[0])
         return
+    for seen in found:
+        _show_why(session, seen, heading=[] if len(found) == 1 else [f"{seen.stream}:"])
+
+
+def _show_why(session: Session, seen: Watermark, *, heading: list[str]) -> None:
+    explanation = seen.explanation
+    hints = filter(None, [explanation.hint])
+    session.show(seen, *heading, *lines_of(explanation), *hints)
     if holders := holders_of(explanation):
         Output(table_of_writers, as_json=False).page(holders)
     if rest := describe_rest(explanation):
@@ -201,7 +227,7 @@ def watch(session: Session, stream: Stream) -> None:
 )
 def wait(
     session: Session,
-    stream: Stream,
+    streams: Streams,
     time: Time,
     *,
     timeout: Annotated[
@@ -214,18 +240,38 @@ def wait(
         ),
     ] = None,
 ) -> None:
-    """Wait until a stream is complete up to a time; explain why if it takes too long."""
+    """Wait until streams are complete up to a time; explain why if it takes too long."""
     limit = None if timeout is None else timedelta(seconds=timeout)
-    watermark = session.ask(
-        lambda service: StreamCalls(service.transport, stream).wait_until(time, limit),
-        retry_for=RETRY_FOR,  # a script waits as long as other clients
-        first_contact=None,
-    )
-    session.show(
-        {"stream": str(stream), "time": time, "watermark": watermark},
-        f"{stream} is complete below {describe_time(time)}; "
-        f"watermark {describe_time(watermark)}",
-    )
+    waited = list(dict.fromkeys(streams))
+
+    late = list[WatermarkTimeoutError]()
+
+    async def reach(service: Service, stream: StreamName) -> int:
+        try:
+            return await StreamCalls(service.transport, stream).wait_until(time, limit)
+        except WatermarkTimeoutError as error:
+            late.append(error)  # each stream that is not complete is named
+            return 0
+
+    async def reach_all(service: Service) -> list[int]:
+        return await asyncio.gather(*(reach(service, stream) for stream in waited))
+
+    # A script waits as long as other clients.
+    reached = session.ask(reach_all, retry_for=RETRY_FOR, first_contact=None)
+    for error in late:
+        warn(str(error))
+    if late:
+        raise typer.Exit(1)
+    found = dict(zip(map(str, waited), reached, strict=True))
+    answers: list[dict[str, object]] = [
+        {"stream": stream, "time": time, "watermark": watermark}
+        for stream, watermark in found.items()
+    ]
+    lines = [
+        f"{stream} is complete below {describe_time(time)}; watermark {describe_time(watermark)}"
+        for stream, watermark in found.items()
+    ]
+    session.show(answers if len(answers) > 1 else answers[0], *lines)
 
 
 def _list(

@@ -139,6 +139,12 @@ Stream = Annotated[
         parser=reading(StreamName.parse), metavar="SCOPE/STREAM", help="Name of the stream."
     ),
 ]
+Streams = Annotated[
+    list[StreamName],
+    typer.Argument(
+        parser=reading(StreamName.parse), metavar="SCOPE/STREAM...", help="Names of streams."
+    ),
+]
 Writer = Annotated[
     str,
     typer.Argument(parser=reading(check_name), metavar="WRITER", help="Name of the writer."),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing
 from datetime import timedelta
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -102,7 +102,9 @@ class Session(NamedTuple):
         except (TidegaugeError, ValueError) as error:
             sys.exit(f"tidegauge: {error}")
 
-    def show(self, answer: BaseModel | Mapping[str, object], *lines: str) -> None:
+    def show(
+        self, answer: BaseModel | Mapping[str, object] | Sequence[object], *lines: str
+    ) -> None:
         """Print the answer to a program, or lines for people."""
         if self.as_json:
             print(to_json(answer, indent=2).decode())
@@ -150,5 +152,6 @@ def asks(
 def _as_typed(parameter: Parameter) -> Parameter:
     if parameter.default is not Parameter.empty:
         return parameter
-    _, how = get_args(parameter.annotation)
-    return parameter.replace(annotation=Annotated[_TYPED, how])
+    kind, how = get_args(parameter.annotation)
+    typed = list[_TYPED] if get_origin(kind) is list else _TYPED  # type: ignore[valid-type]
+    return parameter.replace(annotation=Annotated[typed, how])

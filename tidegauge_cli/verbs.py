@@ -14,6 +14,7 @@ from tidegauge_cli.observing import observe
 from tidegauge_cli.operators import operators
 from tidegauge_cli.options import flag
 from tidegauge_cli.reporting import reporting
+from tidegauge_cli.work import work
 
 app = typer.Typer(
     help="Event-time watermarks for partitioned streams.",
@@ -21,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for verbs in (service, dashboards, lifecycle, operators, lake, reporting):
+for verbs in (service, dashboards, lifecycle, operators, lake, work, reporting):
     app.add_typer(verbs)
 app.add_typer(tokens, name="token")
 app.add_typer(database, name="db")

@@ -64,7 +64,7 @@ def test_help_names_what_is_typed_in_plain_words() -> None:
     for path, _ in _commands(typer.main.get_command(app)):
         shown = CliRunner().invoke(app, [*path, "-h"], env={"COLUMNS": "120"}).output
         types = re.findall(r"<(.+?)>", shown)
-        assert set(types) <= {"bool", "path", "str", "text"}, path
+        assert set(types) <= {"bool", "list[str]", "list[text]", "path", "str", "text"}, path
         assert types.count("bool") == 1, path  # of --help itself; a flag takes no value
 
 
@@ -361,6 +361,27 @@ def test_wait_gives_up_with_the_reason_and_status_1(
         "is no mark yet: 1 of min_writers=2 writers have reported; start the other writers, or require "
         f"fewer: tidegauge configure {stream} --min-writers 1 --url {operator.url}\n"
     )
+
+
+def test_of_several_streams_wait_names_those_that_are_not_complete_and_why_begins_with_the_last(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    names = [stream, f"{stream}-2", f"{stream}-3"]
+    operator.says("create", names[2])
+    for name, time in zip(names[:2], (NOON, NOON - 1), strict=True):
+        operator.says("create", name, "--mark-resolution-ms", "0")
+        operator.says("note-time", name, "a", str(time))
+    late = operator.type("wait", *names, NOON_ISO, "--timeout", "200ms")
+    told = late.output.splitlines()
+    assert late.exit_code == 1
+    assert [line.split()[1] for line in told] == names[1:]
+    assert operator.says("wait", *names[:2], str(NOON - 1), "--timeout", "0").count("\n") == 2
+    lines = operator.says("why", *names).splitlines()
+    assert [line for line in lines if line.rstrip(":") in names] == [
+        f"{n}:" for n in names[::-1]
+    ]
+    listed = json.loads(operator.says("why", *names, "--json"))
+    assert [one["stream"] for one in listed] == names[::-1]
 
 
 def test_wait_outlasts_an_outage_and_ends_at_ctrl_c(server: ServerProcess) -> None:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from reader_client import GoneError, StreamClient
+from tests.integration.operator import Operator
 from tests.server import Api, ServerProcess
 from tests.written_tables import BEGIN, HOUR, Delta
 from tidegauge.event_time import END_OF_TIME
@@ -118,6 +119,18 @@ def test_what_came_late_in_an_external_log_is_unknown(client: StreamClient) -> N
     client.seal({0: 7})
     with pytest.raises(ValueError, match="is not known here; run what is left"):
         client.intervals(start=BEGIN)
+
+
+def test_the_verb_lists_a_stream_with_the_cut_to_read_up_to(
+    client: StreamClient, writer: Writer
+) -> None:
+    write(client, writer, BEGIN, until=BEGIN + HOUR)
+    said = Operator(client._core._transport.url).says(
+        "intervals", str(client._core.stream), "--start", "2026-01-05T00:00:00Z"
+    )
+    new, since = said.splitlines()
+    assert new.startswith("new    2026-01-05T00:00:00Z  2026-01-05T01:00:00Z  cut ")
+    assert since.startswith('since  ["')
 
 
 def test_a_table_is_as_complete_as_the_newest_mark_that_it_covers(
