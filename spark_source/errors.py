@@ -8,8 +8,12 @@ from tidegauge.errors import TidegaugeError
 
 OUT_OF_RANGE = (
     "event time {event_time} at offset {offset} of segment {segment} is outside what "
-    "Spark can hold (1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z); correct "
-    "the writer, or set outOfRange=null to read such times as null"
+    "Spark can hold (the years 1 to 9999); correct the writer, or set outOfRange=null to read such "
+    "times as null"
+)
+BEFORE_1970 = (
+    "Spark's own operators drop event times before 1970-01-01T00:00:00.001Z: use windowed or "
+    "process, or operators='none' if nothing above is stateful"
 )
 
 
@@ -119,7 +123,7 @@ class StateStoreError(SparkSourceError):
 
 
 class EventTimeOutOfRangeError(SparkSourceError):
-    """An event time that Spark's timestamps or watermark cannot hold."""
+    """An event time that Spark's timestamps cannot hold."""
 
     def __init__(self, event_time: int, segment: int, offset: int) -> None:
         self.event_time = event_time

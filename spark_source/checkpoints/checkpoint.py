@@ -14,7 +14,7 @@ from spark_source.checkpoints.table_ticks import without_followed_tables
 from spark_source.checkpoints.ticks import without_followed_topics
 from spark_source.columns import LAST_WATERMARK
 from spark_source.errors import CheckpointError, GuessedWatermarkError
-from spark_source.options.times import LEAST_TIME
+from spark_source.options.times import LEAST_KEPT
 from tidegauge.event_time import END_OF_TIME, describe_event_time
 
 _BY_PLACE, _BY_NAME = "v1", "v2"
@@ -94,7 +94,7 @@ class LoggedBatch:
         guess is, and so is the greatest of several bounds.
         """
         self._check_known(ends)
-        if bound is None or self.watermark > max(bound, LEAST_TIME):
+        if bound is None or self.watermark > max(bound, LEAST_KEPT):
             reached = "no time yet" if bound is None else describe_event_time(bound)
             at = describe_event_time(self.watermark)
             problem = f"it is at {at}, and its sources have all reached {reached}"

@@ -28,7 +28,7 @@ from spark_source.following.followed import (
     Watch,
 )
 from spark_source.options.given import GivenOptions
-from spark_source.options.times import GREATEST_TIME, LEAST_TIME
+from spark_source.options.times import spark_time
 from spark_source.source.follower import lag_ms
 from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.names import StreamName
@@ -166,11 +166,10 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Make the row, on an executor."""
         if isinstance(partition, _Tick):  # Spark reads None where there is none
-            bound = partition.bound
-            time = None if bound is None else min(max(bound, LEAST_TIME), GREATEST_TIME) * 1_000
+            values = spark_time(partition.bound), True
             columns = [
-                pa.repeat(scalar(value, one.type), 1)
-                for value, one in zip((time, True), _ARROW_SCHEMA, strict=True)
+                pa.repeat(scalar(value, field.type), 1)
+                for value, field in zip(values, _ARROW_SCHEMA, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)
 

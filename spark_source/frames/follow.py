@@ -3,23 +3,21 @@
 import json
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source.columns import named
 from spark_source.errors import InvalidOptionError
 from spark_source.following.tick_source import TICK, TickDataSource
 from spark_source.following.topic_ids import topic_id
 from spark_source.frames.event_time import timed_by
 from spark_source.frames.watermark import (
+    Operators,
     check_python,
     hide_tokens,
     load,
-    marked_time,
-    plain_bound,
     with_bound,
 )
 from spark_source.operators import has_watermark
@@ -37,7 +35,7 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     table: str | None = None,
     url: str | None = None,
     stream: str | None = None,
-    operators: Literal["any", "windows"] = "any",
+    operators: Operators = "any",
     dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     token: str | None = None,
@@ -54,7 +52,8 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     It reads no rows, and so it flags none as late. `process` and `windowed` judge by Spark's
     watermark, and hand out each row that comes below it. **Spark's own operators drop such rows**:
     they come only from writers that broke their promise, or had expired, and
-    ``numRowsDroppedByWatermark`` counts them, if not all of them.
+    ``numRowsDroppedByWatermark`` counts them, if not all of them. They would drop event times
+    before 1970-01-01T00:00:00.001Z too, so such a time fails the query; see ``operators``.
 
     Parameters
     ----------
@@ -133,16 +132,13 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     time = F.expr(event_time) if isinstance(event_time, str) else event_time
     rows = timed_by(df, time)
     united = rows.unionByName(ticks, allowMissingColumns=True)
-    observed = with_bound(united, operators).observe(
+    driven = with_bound(united, operators=operators, dedup_horizon=dedup_horizon)
+    observed = driven.observe(
         name or f"tidegauge-{uuid4().hex}",
         F.expr(f"count_if({TICK} IS NULL)").alias("rows"),
         F.max("watermark").alias("bound"),
     )
-    marked = {"event_time": marked_time(operators, dedup_horizon), "watermark": plain_bound()}
-    columns = [column for column in observed.columns if column != TICK]
-    return observed.where(f"{TICK} IS NULL").select(
-        *(marked.get(column, named(column)) for column in columns)
-    )
+    return observed.where(f"{TICK} IS NULL").drop(TICK)
 
 
 def _packed(properties: Mapping[str, str] | None) -> str | None:

@@ -1,24 +1,25 @@
 """Driving Spark's own watermark with the bound that rows carry.
 
 Spark takes its watermark from a column's maximum, so that column is ``watermark``. Two things
-stand in the way of that being exact, and are worked around here. Filters are pushed below the
-node that looks at the column, and would remove the tick rows: an observation is a barrier that
-none passes. And Spark marks the column that it looked at as the event time; the mark, a
-metadata key, is moved to ``event_time``.
+stand in the way of that being exact, and are worked around here. Spark marks the column that it
+looked at as the event time; the mark, a metadata key, is moved to ``event_time``. And the
+optimizer pushes filters below the node that looks at the column, where they would remove the
+tick rows, and semi joins below the move of the mark, where they would never free their state: an
+observation above both is a barrier that nothing passes.
 """
 
 import shutil
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source.columns import OPERATORS, named, schema_of
+from spark_source.columns import OPERATORS, named
 from spark_source.compatibility import warn_of_available_now
 from spark_source.data_source import TidegaugeDataSource
 from spark_source.errors import (
@@ -29,6 +30,7 @@ from spark_source.errors import (
 )
 from spark_source.frames.event_time import with_event_time
 from spark_source.frames.late import late_metrics
+from spark_source.operators import guarded
 from spark_source.options.durations import option_ms
 from spark_source.options.load import Options, read_options
 
@@ -36,13 +38,14 @@ _MARKER = "spark.watermarkDelayMs"
 _MARKS = _MARKER, OPERATORS
 _REDACTION = "spark.sql.redaction.string.regex"
 _SHOWN_OPTION = r'(?i)key: "[^"]*(?:token|password|secret)[^"]*"\s+value: "(?:[^"\\]|\\.)*"'
-_DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
+Operators: TypeAlias = Literal["any", "windows", "none"]
+_DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds", "none": "0 milliseconds"}
 
 
 def watermarked(
     df: DataFrame,
     *,
-    operators: Literal["any", "windows"] = "any",
+    operators: Operators = "any",
     dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     event_time: Column | str | None = None,
@@ -56,7 +59,11 @@ def watermarked(
     operators
         ``any`` hands over the bound less 1 ms: no operator drops an event at the bound.
         ``windows`` hands over the bound: a tumbling or sliding window that ends there fires at
-        once. Use it where such windows are the first stateful operators.
+        once. Use it where such windows are the first stateful operators. Spark's own operators
+        drop event times before 1970-01-01T00:00:00.001Z, so such a time fails the query with
+        both, unless ``outOfRange`` is ``null``; `process` and `windowed` take it. ``none`` marks
+        no event time: every time passes, and Spark's own windows refuse the frame. Use it where
+        nothing above is stateful.
     dedup_horizon
         How long `dropDuplicatesWithinWatermark` remembers; without it that operator is useless,
         since the bound itself has no delay.
@@ -85,49 +92,54 @@ def watermarked(
     """
     _refuse_touched(df)
     options = _options_of(df)
-    driven = with_bound(df, operators)
+    timed = df
     if event_time is not None and options.time_is_expression:
-        driven = with_event_time(driven, event_time, options)
+        timed = with_event_time(df, event_time, options)
     elif event_time is not None or options.time_is_expression:
         cure = "event_time= of watermarked() and the option's value 'expression' go together"
         raise InvalidOptionError("eventTime", cure)
+    driven = with_bound(
+        timed,
+        operators=operators,
+        dedup_horizon=dedup_horizon,
+        as_null=options.out_of_range_as_null,
+    )
     observed = driven.observe(
         name or f"tidegauge-{uuid4().hex}",
         F.expr("count_if(NOT tick)").alias("rows"),
         F.max("watermark").alias("bound"),
         *late_metrics(),
     )
-    marked = {
-        "event_time": marked_time(operators, dedup_horizon),
-        "watermark": plain_bound(),
-    }
-    return observed.where("NOT tick").select(
-        *(marked.get(name, name) for name in schema_of(options).names if name != "tick")
-    )
+    return observed.where("NOT tick").drop("tick")
 
 
-def with_bound(df: DataFrame, operators: str) -> DataFrame:
-    """Let Spark take its watermark from the column ``watermark``.
+def with_bound(
+    df: DataFrame,
+    *,
+    operators: str,
+    dedup_horizon: timedelta | str | None,
+    as_null: bool = False,
+) -> DataFrame:
+    """Let Spark take its watermark from ``watermark``, and compare ``event_time`` with it.
 
-    Above it an observation has to follow, as the barrier that no filter passes.
+    Above it an observation has to follow, as the barrier that no filter and no join passes.
     """
     if operators not in _DELAYS:
         raise InvalidOptionError(
             "operators", f"{operators!r} is not one of {', '.join(_DELAYS)}"
         )
-    return df.withWatermark("watermark", _DELAYS[operators])
-
-
-def marked_time(operators: str, dedup_horizon: timedelta | str | None) -> Column:
-    """Mark ``event_time`` as what Spark compares with its watermark."""
-    horizon = 0 if dedup_horizon is None else option_ms("dedup_horizon", dedup_horizon)
-    metadata = {_MARKER: horizon, OPERATORS: operators}
-    return F.col("event_time").alias("event_time", metadata=metadata)
-
-
-def plain_bound() -> Column:
-    """Take the mark from ``watermark``, since only one column may have it."""
-    return F.col("watermark").alias("watermark", metadata={})
+    driven = df.withWatermark("watermark", _DELAYS[operators])
+    metadata: dict[str, Any] = {OPERATORS: operators}
+    if operators != "none":
+        horizon = 0 if dedup_horizon is None else option_ms("dedup_horizon", dedup_horizon)
+        metadata |= {_MARKER: horizon}
+        driven = guarded(driven, as_null=as_null)
+    replaced = {
+        "event_time": F.col("event_time").alias("event_time", metadata=metadata),
+        # Only one column may have the mark.
+        "watermark": F.col("watermark").alias("watermark", metadata={}),
+    }
+    return driven.select(*(replaced.get(name, named(name)) for name in driven.columns))
 
 
 def plain(df: DataFrame) -> DataFrame:
@@ -142,7 +154,7 @@ def plain(df: DataFrame) -> DataFrame:
 def read_stream(
     spark: SparkSession,
     *,
-    operators: Literal["any", "windows"] = "any",
+    operators: Operators = "any",
     dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     event_time: Column | str | None = None,

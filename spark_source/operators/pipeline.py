@@ -25,6 +25,7 @@ from spark_source.errors import (
     StateStoreError,
 )
 from spark_source.operators.bucket import BucketHost, HostedOperator
+from spark_source.operators.guard import unguarded
 from spark_source.operators.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
 
 # Every bucket is asked in each batch with data, which costs about a millisecond; with fewer, a
@@ -70,6 +71,7 @@ def host(
     """
     _check(df, key, operator.columns)
     _check_state_store(df)
+    df = unguarded(df)
     count = _buckets(df, buckets)
     packed = _rows(df, key, operator.columns).mapInArrow(
         partial(pack, buckets=count, combine=operator.combine), PACKED

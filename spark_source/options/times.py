@@ -2,12 +2,19 @@
 
 import pyarrow as pa
 
-LEAST_TIME = 1
+LEAST_TIME = -62_135_596_800_000
 GREATEST_TIME = 253_402_300_799_999
-"""What Spark's watermark can be, in ms: 1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z."""
+"""What Spark's timestamps can be, in ms: the years 1 to 9999."""
+LEAST_KEPT = 1
+"""The least time that Spark's own operators keep, in ms: their watermark begins at 0."""
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 def from_ms(times: pa.Array) -> pa.Array:
     """Make timestamps of ms."""
     return times.cast(pa.timestamp("ms", "UTC")).cast(TIMESTAMP)
+
+
+def spark_time(bound: int | None) -> int | None:
+    """Bring a bound into what a timestamp of Spark can be, in µs."""
+    return None if bound is None else min(max(bound, LEAST_TIME), GREATEST_TIME) * 1_000

@@ -16,7 +16,13 @@ from spark_source.compatibility import arrow_schema
 from spark_source.errors import DataLossError, EventTimeOutOfRangeError, LogReplacedError
 from spark_source.logs.choice import reader_of
 from spark_source.options.load import Options
-from spark_source.options.times import GREATEST_TIME, LEAST_TIME, TIMESTAMP, from_ms
+from spark_source.options.times import (
+    GREATEST_TIME,
+    LEAST_TIME,
+    TIMESTAMP,
+    from_ms,
+    spark_time,
+)
 from spark_source.source.partitions import SegmentPartition, TickPartition
 from tidegauge.event_time import END_OF_TIME, FIRST_TIME
 from tidegauge.log import EventRun, EventsLostError, LogReader
@@ -85,11 +91,11 @@ def rows_of(events: EventRun, partition: SegmentPartition) -> pa.RecordBatch:
             events.batch.column("value"),
             _constant(events.segment, count, pa.int64()),
             events.offsets,
-            _constant(_spark_time(partition.bound), count, TIMESTAMP),
+            _constant(spark_time(partition.bound), count, TIMESTAMP),
             late,
             _constant(False, count, pa.bool_()),
             late_by,
-            _constant(_spark_time(partition.late_below), count, TIMESTAMP),
+            _constant(spark_time(partition.late_below), count, TIMESTAMP),
             events.batch.column("writer"),
             from_ms(events.batch.column("append_time")),
             *(events.batch.column(name) for name in schema.names[len(SCHEMA) :]),
@@ -105,8 +111,8 @@ def tick_row(partition: SegmentPartition | TickPartition) -> pa.RecordBatch:
     """Make the row that carries the bounds of a batch and nothing else."""
     schema = _arrow_schema_of(partition.options)
     values: dict[str, Any] = dict.fromkeys(schema.names)
-    values["watermark"] = _spark_time(partition.bound)
-    values["late_below"] = _spark_time(partition.late_below)
+    values["watermark"] = spark_time(partition.bound)
+    values["late_below"] = spark_time(partition.late_below)
     values |= {"late": False, "tick": True}
     return pa.RecordBatch.from_arrays(
         [_constant(values[field.name], 1, field.type) for field in schema], schema=schema
@@ -166,11 +172,6 @@ def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa
             kept = pc.fill_null(compare(times, scalar(option, pa.int64())), _YES)
             rows, times = rows.filter(kept), times.filter(kept)
     return rows
-
-
-def _spark_time(bound: int | None) -> int | None:
-    """Bring a bound into what Spark's watermark can be, in µs."""
-    return None if bound is None else min(max(bound, LEAST_TIME), GREATEST_TIME) * 1_000
 
 
 def _constant(value: int | None, count: int, kind: pa.DataType) -> pa.Array:

@@ -156,6 +156,13 @@ class Followed:
         )
 
     @property
+    def held(self) -> int:
+        """How many rows are in the state of all operators."""
+        progress = self.query.lastProgress
+        assert progress is not None
+        return sum(operator["numRowsTotal"] for operator in progress["stateOperators"])
+
+    @property
     def _end(self) -> dict[str, Any]:
         """Where the newest batch ended; empty before there was one."""
         progress = self.query.lastProgress

@@ -79,6 +79,14 @@ def outer_join(load: Load) -> DataFrame:
     return _joined(load, "left")
 
 
+def semi_join(load: Load) -> DataFrame:
+    """Keep distinct rows that have a partner: Spark pushes such a join below projections."""
+    left = load().selectExpr("event_time AS at", "value", "offset")
+    right = load().selectExpr("event_time AS bt", "value AS other")
+    near = F.expr("value = other AND bt > at AND bt <= at + INTERVAL 5 SECONDS")
+    return left.join(right, near, "left_semi").distinct().select("offset")
+
+
 def process_function(load: Load) -> DataFrame:
     keyed = load().select("key", "event_time").groupBy("key")
     return keyed.transformWithState(
@@ -150,6 +158,7 @@ class Story:
             bounds=[10_000, 20_000, 30_000],
             watermarks=_WATERMARKS[self.operators],
             dropped=0,
+            held=0,
         )
 
 
@@ -167,6 +176,8 @@ class Told:
         Of Spark, without repetitions.
     dropped
         How many rows Spark dropped as late.
+    held
+        How many rows are in its state in the end.
     """
 
     early: list[tuple[int | None, ...]]
@@ -174,6 +185,7 @@ class Told:
     bounds: list[int | None]
     watermarks: list[int]
     dropped: int
+    held: int
 
 
 _WATERMARKS = {
@@ -195,6 +207,7 @@ STORIES = {
     "dropDuplicates": Story(deduplicated, "any", [(0,), (1,)], [(2,)]),
     "dropDuplicatesWithinWatermark": Story(deduplicated_within, "any", [(0,)], [(2,)]),
     "inner join": Story(inner_join, "any", [], [(1, 2)]),
+    "semi join": Story(semi_join, "any", [], [(1,)]),
     "outer join": Story(outer_join, "any", [(0, None)], [(1, 2), (2, None)]),
     "transformWithState": Story(process_function, "any", [(9_000, 2)], [(15_000, 1)]),
     "filters everywhere": Story(filtered_everywhere, "windows", [(0, 2)], [(10_000, 1)]),
@@ -219,6 +232,7 @@ def tell(feed: Feed, story: Story, load: Load, checkpoint: str) -> Told:
             bounds=query.bounds,
             watermarks=query.watermarks,
             dropped=query.dropped,
+            held=query.held,
         )
 
 

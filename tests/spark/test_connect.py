@@ -41,8 +41,19 @@ def topic(feed: Feed, broker: Broker) -> Iterator[TopicFeed]:
 
 
 @pytest.fixture
+def early(feed: Feed) -> Iterator[Feed]:
+    """A stream of an event before 1970, which Spark's own operators would drop."""
+    with Feed(feed.url, f"{feed.stream}-early") as stream:
+        stream.create()
+        stream.write(-1_000 - DAY, key="early")
+        stream.seal()
+        yield stream
+
+
+@pytest.fixture
 def said(
     feed: Feed,
+    early: Feed,
     counted: Target,
     topic: TopicFeed,
     tmp_path: Path,
@@ -105,6 +116,7 @@ def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_sh
     assert next(said) == {"read": [[DAY, 2]], "followed": [[DAY, 2]]}
     assert next(said) == {
         "windows": [
+            ["early", 0, 1],
             ["seen", DAY + 5_000, 3],
             ["seen", DAY + 10_000, 1],
             ["unseen", DAY + 10_000, 1],

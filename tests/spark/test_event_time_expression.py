@@ -92,9 +92,9 @@ def test_a_slice_of_time_is_one_of_the_expression(
 def test_a_time_that_spark_cannot_hold_is_told_with_its_place_or_null(
     spark: SparkSession, feed: Feed, checkpoint: str
 ) -> None:
-    _write(feed, 1_000, -DAY)
+    _write(feed, 1_000, 253_402_300_800_000 - DAY)
     told = (
-        r"event time 0 at offset 1 of segment 0 is outside what Spark can hold .* "
+        r"event time 253402300800000 at offset 1 of segment 0 is outside what Spark can hold .* "
         "or set outOfRange=null to read such times as null"
     )
     with (

@@ -44,26 +44,6 @@ def test_plain_keeps_the_marker_out_of_parquet(
     assert all(not field.metadata for field in stored.schema.fields)
 
 
-def test_an_event_time_that_spark_cannot_hold_fails_with_its_place(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    feed.write(1_000)
-    feed.write(-86_400_001)
-    with (
-        Followed(feed.load(spark), checkpoint) as followed,
-        pytest.raises(StreamingQueryException, match="offset 1 of segment 0"),
-    ):
-        followed.query.awaitTermination(60)
-
-
-def test_out_of_range_times_may_be_read_as_null(spark: SparkSession, feed: Feed) -> None:
-    feed.write(1_000, -86_400_001)
-    spark.dataSource.register(TidegaugeDataSource)
-    options = feed.options | {"outOfRange": "null"}
-    rows = spark.read.format("tidegauge").options(**options).load().collect()
-    assert [row.event_time is None for row in rows] == [False, True]
-
-
 def test_a_stream_created_again_under_a_checkpoint_is_refused(
     spark: SparkSession, feed: Feed, checkpoint: str
 ) -> None:

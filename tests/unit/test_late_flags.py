@@ -1,9 +1,14 @@
 """How late the rows of a chunk are: below the bound of a batch, or below the mark in force."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from reader_client import Events
+from spark_source.errors import EventTimeOutOfRangeError
 from spark_source.logs.embedded import run_of
 from spark_source.options.load import Options
 from spark_source.source.partitions import SegmentPartition, TickPartition
@@ -20,17 +25,20 @@ def _lateness(
     marks: tuple[list[int], list[int]] = ([], []),
 ) -> list[tuple[bool, int | None]]:
     """Judge events from offset 10 on."""
+    rows = _rows(times, _OPTIONS, late_below=late_below, marks=marks)
+    flags = zip(rows.column("late"), rows.column("late_by"), strict=True)
+    return [(late.as_py(), late_by.as_py()) for late, late_by in flags]
+
+
+def _rows(times: Sequence[int | None], options: Options, **judged: Any) -> pa.RecordBatch:
+    """Make rows of events from offset 10 on."""
     stored = [
         {"key": "k", "event_time": time, "value": b"v", "append_time": None, "writer": None}
         for time in times
     ]
     events = Events(0, 10, pa.RecordBatch.from_pylist(stored, STORED_SCHEMA))
-    partition = SegmentPartition(
-        _OPTIONS, "id", 0, 10, 10 + len(times), late_below=late_below, marks=marks
-    )
-    rows = rows_of(run_of(events), partition)
-    flags = zip(rows.column("late"), rows.column("late_by"), strict=True)
-    return [(late.as_py(), late_by.as_py()) for late, late_by in flags]
+    partition = SegmentPartition(options, "id", 0, 10, 10 + len(times), **judged)
+    return rows_of(run_of(events), partition)
 
 
 def test_a_row_below_the_bound_is_late_by_the_difference() -> None:
@@ -68,3 +76,12 @@ def test_a_tick_carries_the_bounds_of_its_batch_and_is_not_late() -> None:
         "tick": True,
         "late_below": 1.0,
     }
+
+
+def test_times_that_no_timestamp_of_spark_holds_fail_with_their_place_or_are_null() -> None:
+    years_1_to_9999 = [-62_135_596_800_000, 253_402_300_799_999]
+    times = [years_1_to_9999[0] - 1, *years_1_to_9999, years_1_to_9999[1] + 1]
+    as_null = _rows(times, _OPTIONS).column("event_time").cast(pa.int64()).to_pylist()
+    assert as_null == [None, *(time * 1_000 for time in years_1_to_9999), None]
+    with pytest.raises(EventTimeOutOfRangeError, match="at offset 10 of segment 0 is outside"):
+        _rows(times, replace(_OPTIONS, out_of_range_as_null=False))
