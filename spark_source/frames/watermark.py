@@ -151,14 +151,33 @@ def plain(df: DataFrame) -> DataFrame:
     return df.select(*columns)
 
 
-def read_stream(
+def read_stream(  # noqa: PLR0913 (keywords of one load)
     spark: SparkSession,
     *,
+    url: str,
+    stream: str,
     operators: Operators = "any",
     dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     event_time: Column | str | None = None,
-    **options: Any,  # noqa: ANN401 (options of the source)
+    token: str | None = None,
+    log: str | None = None,
+    topic: str | None = None,
+    readerGroup: str | None = None,  # noqa: N803 (as Spark names options, from here on)
+    startingOffsets: str | None = None,  # noqa: N803
+    startingTime: int | str | None = None,  # noqa: N803
+    startingCut: str | None = None,  # noqa: N803
+    endingTime: int | str | None = None,  # noqa: N803
+    endingCut: str | None = None,  # noqa: N803
+    allowIncomplete: bool | str | None = None,  # noqa: N803
+    maxEventTimePerTrigger: str | None = None,  # noqa: N803
+    maxRowsPerTrigger: int | str | None = None,  # noqa: N803
+    maxRowsPerPartition: int | str | None = None,  # noqa: N803
+    admission: str | None = None,
+    minTimeStep: str | None = None,  # noqa: N803
+    failOnDataLoss: bool | str | None = None,  # noqa: N803
+    outOfRange: str | None = None,  # noqa: N803
+    **kafka: str | int | bool,
 ) -> DataFrame:
     """Load a stream with Spark's watermark following it.
 
@@ -168,16 +187,18 @@ def read_stream(
         The session.
     operators, dedup_horizon, name, event_time
         See `watermarked`.
-    **options
-        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`. With a token or
-        a password of Kafka's a session over Spark Connect redacts these from then on.
+    **kafka
+        Settings of Kafka, as ``**{"kafka.bootstrap.servers": "127.0.0.1:9092"}``.
+    url, stream, and all others
+        Options of the source; see `TidegaugeDataSource`. With a token or a password of Kafka's a
+        session over Spark Connect redacts these from then on.
 
     Raises
     ------
     WrongPythonError
         If the session would plan with another Python than this one.
     LoadError
-        If an option, the stream or the address is wrong.
+        If the source has no such option, or an option, the stream or the address is wrong.
 
     Examples
     --------
@@ -185,8 +206,29 @@ def read_stream(
     ... # doctest: +SKIP
     """
     check_python(spark)
-    if event_time is not None:
-        options["eventTime"] = "expression"
+    given = {
+        "url": url,
+        "stream": stream,
+        "token": token,
+        "log": log,
+        "topic": topic,
+        "readerGroup": readerGroup,
+        "startingOffsets": startingOffsets,
+        "startingTime": startingTime,
+        "startingCut": startingCut,
+        "endingTime": endingTime,
+        "endingCut": endingCut,
+        "allowIncomplete": allowIncomplete,
+        "maxEventTimePerTrigger": maxEventTimePerTrigger,
+        "maxRowsPerTrigger": maxRowsPerTrigger,
+        "maxRowsPerPartition": maxRowsPerPartition,
+        "admission": admission,
+        "minTimeStep": minTimeStep,
+        "failOnDataLoss": failOnDataLoss,
+        "outOfRange": outOfRange,
+        "eventTime": None if event_time is None else "expression",
+    }
+    options = kafka | {option: value for option, value in given.items() if value is not None}
     if any(option.lower() == "token" or option.startswith("kafka.") for option in options):
         hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)

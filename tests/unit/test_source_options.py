@@ -1,7 +1,11 @@
 """The options of the Spark source, as Spark hands them over: text."""
 
+import inspect
+import re
+
 import pytest
 
+from spark_source import TidegaugeDataSource, read_stream
 from spark_source.errors import InvalidOptionError
 from spark_source.options.load import Options, read_options
 
@@ -76,3 +80,13 @@ def test_what_is_needed_is_asked_for(name: str) -> None:
     given = {key: value for key, value in _NEEDED.items() if key != name}
     with pytest.raises(InvalidOptionError, match=f"option '{name}': is required"):
         read_options(given)
+
+
+def test_each_option_is_a_keyword_of_read_stream() -> None:
+    reads, _ = (TidegaugeDataSource.__doc__ or "").split("| option of a write |")
+    options = set(re.findall(r"^ *\| ``(\w+)``", reads, re.MULTILINE)) - {"eventTime"}
+    assert len(options) == 19
+    parameters = inspect.signature(read_stream).parameters
+    keywords = {name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
+    assert keywords - options == {"operators", "dedup_horizon", "name", "event_time"}
+    assert options <= keywords
