@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-_GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "process.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+_GUIDE = _DOCS / "how-to" / "process.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -14,3 +15,17 @@ def test_the_processor_of_the_guide_does_in_memory_what_it_says() -> None:
     names: dict[str, object] = {}
     for block in alone:
         exec(block, names)
+
+
+def test_each_page_that_names_the_format_in_code_registers_it_first() -> None:
+    code = {
+        path.stem: "".join(_PYTHON.findall(path.read_text())) for path in _DOCS.rglob("*.md")
+    }
+    before = {
+        page: text.partition('.format("tidegauge")')[0]
+        for page, text in code.items()
+        if '.format("tidegauge")' in text
+    }
+    assert before.keys() == {"chain-jobs", "source-options"}
+    register = "spark.dataSource.register(TidegaugeDataSource)"
+    assert [page for page, text in before.items() if register not in text] == []
