@@ -1,10 +1,16 @@
 """What Python processes take before they do anything: those of Spark by their role, and commands."""
 
+import os
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.servers import service
+from reader_client import StreamClient
 
 _ROUNDS = 15
 _BASE = "import pyspark.sql, pyarrow"
@@ -18,7 +24,18 @@ _CODE = {
     f"{_CLIENT}; import spark_source.source.rows": "",
     "import spark_source.sink.sink": "",
 }
-_COMMANDS = {"--version": "≤ 0.15 s", "--help": "≤ 0.3 s"}
+_STREAM = "bench/start"
+_COMMANDS = {
+    "--version": "≤ 0.15 s",
+    "--help": "≤ 0.25 s",
+    "streams": "≤ 0.45 s",
+    f"why {_STREAM}": "≤ 0.45 s",
+}
+_COMPLETION = {
+    "_TIDEGAUGE_COMPLETE": "complete_bash",
+    "COMP_WORDS": "tidegauge w",
+    "COMP_CWORD": "1",
+}
 
 
 def measure() -> Iterator[tuple[str, str, str]]:
@@ -28,10 +45,20 @@ def measure() -> Iterator[tuple[str, str, str]]:
     for (code, goal), median in zip(_CODE.items(), medians, strict=True):
         ratio = f"{median / medians[0]:.2f} of the first" + (f" ({goal})" if goal else "")
         yield code, f"{median * 1_000:.0f} ms of processor", ratio
-    command = [sys.executable, "-m", "tidegauge_cli"]
-    medians = _medians([[*command, one] for one in _COMMANDS])
-    for (word, goal), median in zip(_COMMANDS.items(), medians, strict=True):
-        yield f"tidegauge {word}", f"{median * 1_000:.0f} ms of processor", goal
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as url:
+        yield from _of_commands(url)
+
+
+def _of_commands(url: str) -> Iterator[tuple[str, str, str]]:
+    with StreamClient(url, _STREAM) as client:
+        client.create()
+    command = str(Path(sys.executable).with_name("tidegauge"))
+    asked = ["env", *(f"{name}={value}" for name, value in _COMPLETION.items()), command]
+    os.environ["TIDEGAUGE_URL"] = url
+    medians = _medians([[command, *words.split()] for words in _COMMANDS] + [asked])
+    goals = {**_COMMANDS, "w<TAB>": "that of --help"}
+    for (words, goal), median in zip(goals.items(), medians, strict=True):
+        yield f"tidegauge {words}", f"{median * 1_000:.0f} ms of processor", goal
 
 
 def _medians(commands: Sequence[Sequence[str]]) -> list[float]:

@@ -22,7 +22,6 @@ from typing import Any
 
 import click
 import httpx
-import typer.main
 import yaml
 from pydantic import BaseModel
 from typer.cli import get_docs_for_click
@@ -31,7 +30,7 @@ from controller import ServeSettings
 from controller.http.app import create_app
 from tidegauge.errors import PROBLEMS, ProblemError
 from tidegauge.wire.streams import ChangeStream, CreateStream, Retention, ScalingPolicy
-from tidegauge_cli.verbs import app
+from tidegauge_cli.verbs import whole_command
 
 VOCABULARY = Path(__file__).with_name("vocabulary.toml")
 PAGES = Path(__file__).parents[1] / "docs/reference"
@@ -111,7 +110,7 @@ def _summary(thing: object) -> str:
 
 def commands() -> str:
     """Describe every command and option, from the help."""
-    group = typer.main.get_command(app)
+    group = whole_command()
     text = get_docs_for_click(
         obj=group, ctx=click.Context(group), indent=1, name="tidegauge", title="`tidegauge`"
     )

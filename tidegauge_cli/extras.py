@@ -5,8 +5,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidegauge.extras import how_to_install
-
 
 @contextmanager
 def needs_extra(name: str) -> Iterator[None]:
@@ -21,6 +19,8 @@ def needs_extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        from tidegauge.extras import how_to_install  # noqa: PLC0415 (it ends anyway)
+
         sys.exit(f"{error.name} is not installed; {how_to_install(name)}")
     finally:
         if is_usual:

@@ -15,10 +15,7 @@ from tidegauge.wire.streams import (
     TruncatedStream,
 )
 from tidegauge_cli.options import (
-    CHANGED,
-    CREATED,
     Position,
-    Setting,
     Stream,
     TimeOption,
     Yes,
@@ -30,6 +27,7 @@ from tidegauge_cli.options import (
     segments,
 )
 from tidegauge_cli.service import Service, Session, asks, warn
+from tidegauge_cli.settings import CHANGED, CREATED, Setting
 from tidegauge_cli.tables import describe_position
 
 lifecycle = typer.Typer()

@@ -84,6 +84,8 @@ class Session(NamedTuple):
         first_contact: timedelta | None = _FIRST_CONTACT,
     ) -> _T:
         """Do something with the service; an error ends the program with its message."""
+        # httpx takes its own command line along, with Pygments: a third of what its import costs.
+        sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
         from tidegauge.client.transport import Transport  # noqa: PLC0415 (no help needs it)
 
         async def run() -> _T:

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
@@ -16,7 +15,7 @@ from tests.integration.operator import Operator
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 from tidegauge.wire.streams import ChangeStream, CreateStream
-from tidegauge_cli.verbs import app
+from tidegauge_cli.verbs import app, whole_command
 
 pytestmark = pytest.mark.only_on("sqlite", "verbs know the service only")
 
@@ -55,13 +54,13 @@ def _commands(one: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def test_every_verb_shows_an_example_of_itself() -> None:
-    for path, command in _commands(typer.main.get_command(app)):
+    for path, command in _commands(whole_command()):
         example = f"Example: tidegauge {' '.join(path)} "
         assert f"{command.epilog} ".startswith(example), path
 
 
 def test_help_names_what_is_typed_in_plain_words() -> None:
-    for path, _ in _commands(typer.main.get_command(app)):
+    for path, _ in _commands(whole_command()):
         shown = CliRunner().invoke(app, [*path, "-h"], env={"COLUMNS": "120"}).output
         types = re.findall(r"<(.+?)>", shown)
         assert set(types) <= {"bool", "list[str]", "list[text]", "path", "str", "text"}, path
@@ -79,7 +78,7 @@ def test_words_are_completed_by_the_shell() -> None:
 
 
 def test_every_setting_is_an_option_of_the_verbs_that_take_it() -> None:
-    verbs = dict(_commands(typer.main.get_command(app)))
+    verbs = dict(_commands(whole_command()))
     created, changed = ({one.name for one in verbs[v,].params} for v in ("create", "configure"))
     assert created >= CreateStream.model_fields.keys()
     fixed = {"segments", "log"}

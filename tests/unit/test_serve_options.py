@@ -5,13 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from controller.configuration import PARTS, ServeSettings
-from tidegauge_cli.verbs import app
+from tidegauge_cli.verbs import app, load
 
-SERVE = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+SERVE = load("serve")
 OPTIONS = {option.name: option for option in SERVE.params if option.name != "ui"}
 
 
@@ -35,6 +34,7 @@ def test_every_part_of_the_settings_is_a_panel_of_the_help() -> None:
 def test_the_settings_are_known_where_the_service_is_not_installed() -> None:
     script = (
         "import sys, tidegauge_cli.verbs\n"
+        "tidegauge_cli.verbs.load('serve')\n"
         "print([one for one in ('fastapi', 'sqlalchemy', 'structlog') if one in sys.modules])"
     )
     ran = subprocess.run(

@@ -3,6 +3,11 @@
 import subprocess
 import sys
 from importlib.metadata import version
+from pkgutil import resolve_name
+
+import typer
+
+from tidegauge_cli.verbs import VERBS, whole_command
 
 
 def _loaded(*words: str) -> tuple[str, set[str]]:
@@ -18,11 +23,20 @@ def test_the_version_is_shown_without_the_verbs() -> None:
     assert loaded & {"typer", "pydantic", "rich", "tidegauge_cli.verbs"} == set()
 
 
-def test_the_help_is_shown_without_a_client_of_the_service() -> None:
+def test_the_help_is_shown_without_any_verb() -> None:
     shown, loaded = _loaded("--help")
     assert "note-time" in shown
-    assert "tidegauge_cli.verbs" in loaded
+    ours = {module for module in loaded if module.startswith("tidegauge")}
+    names = ("", ".extras", ".start", ".verbs")
+    assert ours == {f"tidegauge_cli{name}" for name in names}
+    assert loaded & {"asyncio", "httpx", "pydantic"} == set()
+
+
+def test_a_verb_that_asks_the_service_loads_neither_the_others_nor_what_they_need() -> None:
+    shown, loaded = _loaded("why", "--help")
+    assert "who holds it" in shown
     unneeded = {
+        "controller",
         "httpx",
         "pandas",
         "pyarrow",
@@ -30,5 +44,20 @@ def test_the_help_is_shown_without_a_client_of_the_service() -> None:
         "tenacity",
         "tidegauge.aggregation.aggregator",
         "tidegauge.client.transport",
+        "tidegauge_cli.demo",
+        "tidegauge_cli.settings",
     }
     assert loaded & unneeded == set()
+
+
+def test_the_list_says_of_each_verb_what_its_help_says() -> None:
+    listed = {verb: line for lines in VERBS.values() for verb, line in lines.items()}
+    helps = {verb: command.help for verb, command in whole_command().commands.items()}
+    assert listed == {verb: text.partition("\n\n")[0] for verb, text in helps.items()}
+
+
+def test_the_list_has_all_verbs_of_a_module() -> None:
+    for place, listed in VERBS.items():
+        verbs = list(typer.main.get_group(resolve_name(f"tidegauge_cli.{place}")).commands)
+        if not listed.keys().isdisjoint(verbs):  # otherwise a group, which is one verb
+            assert verbs == list(listed), place
