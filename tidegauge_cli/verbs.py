@@ -30,7 +30,7 @@ VERBS = {
         "lag": "Show the progress of a reader group's query: its bound, its lag, and late rows.",
         "why": "Explain why the watermark is where it is: who holds it, who waits, and what to do.",
         "watch": "Follow the watermark, its holders and the rate of events until the stream is sealed.",
-        "wait": "Wait until a stream is complete up to a time; explain why if it takes too long.",
+        "wait": "Wait until streams are complete up to a time; explain why if it takes too long.",
     },
     "lake:lake": {
         "table": "Show until when a lakehouse table is complete, by the notes of its commits.",
