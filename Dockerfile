@@ -20,7 +20,7 @@ COPY writer_client/ writer_client/
 RUN pip wheel --no-deps --wheel-dir /wheels .
 
 FROM build AS build-controller
-RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller,otel,ui]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller,ui]'
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 

@@ -114,21 +114,6 @@ class _Limits(BaseModel):
     max_report_bytes: int = Field(
         2**16, ge=1_024, description="Maximum size of a single report."
     )
-    max_head_bytes: int = Field(
-        2**20, ge=1_024, description="Maximum size of the address and headers of a request."
-    )
-    max_unfinished_head_bytes: int = Field(
-        2**26,
-        ge=1_024,
-        description="Maximum memory for all addresses and headers that are not complete yet; the "
-        "oldest are refused.",
-    )
-    head_timeout_ms: int = Field(
-        10_000,
-        ge=100,
-        description="Maximum wait for the first byte of a connection, and for the rest of an "
-        "address and headers.",
-    )
     max_name_length: int = Field(
         255, ge=1, le=255, description="Maximum length of new names; at most 255."
     )
@@ -162,10 +147,6 @@ class _Observing(BaseModel):
         1_000,
         ge=0,
         description="Maximum number of streams with series of their own in /metrics.",
-    )
-    traces: bool = Field(
-        False,
-        description="Send traces, configured by the variables OTEL_…; needs the extra otel.",
     )
     max_stall_ms: int = Field(
         15_000, ge=100, description="/healthz answers 503 when nothing moves for this long."

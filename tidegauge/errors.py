@@ -171,23 +171,6 @@ class BodyTooLargeError(ProblemError, code="body_too_large", status=413):
         return f"the {what} is larger than {self.limit_bytes} bytes ({self.setting}); {cure}"
 
 
-class HeadTooLargeError(ProblemError, code="head_too_large", status=431):
-    """A request whose address and headers are beyond the limit of the service."""
-
-    limit_bytes: int
-    message = "address and headers are larger than {limit_bytes} bytes (max_head_bytes)"
-
-
-class HeadTimeoutError(ProblemError, code="head_timeout", status=408):
-    """A request whose head was begun and not ended in time."""
-
-    timeout_ms: int
-    message = (
-        "address and headers were not complete after {timeout_ms} ms (head_timeout_ms); send "
-        "them at once"
-    )
-
-
 class MisdirectedRequestError(ProblemError, code="misdirected_request", status=421):
     """A host that a service without tokens does not answer for.
 
@@ -212,12 +195,6 @@ class ForeignOriginError(ProblemError, code="foreign_origin", status=403):
         "its own pages or outside a browser, or start it with --tokens FILE (or with --insecure, "
         "if something else keeps strangers out)"
     )
-
-
-class MalformedRequestError(ProblemError, code="malformed_request", status=400):
-    """Something that is not HTTP."""
-
-    message = "this is not HTTP/1.1; for TLS, start the service with --tls-certificate"
 
 
 class UnsupportedMediaTypeError(ProblemError, code="unsupported_media_type", status=415):

@@ -38,9 +38,6 @@ def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
     with needs_extra("controller"):
         from controller.serving import server  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
-    if settings["traces"]:
-        with needs_extra("otel"):
-            import controller.metrics.tracing as _  # noqa: F401, PLC0415 (the same)
     try:
         with _dashboard(settings) as shown:
             server.serve(ServeSettings(**settings | shown))

@@ -1,14 +1,18 @@
 """Callers and what they may do; what operators did, or others in their place, in the log."""
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from starlette.types import Scope
 
 from tidegauge.errors import ForbiddenError
 
 EVERYWHERE = "*"
 """Stands for all scopes in a grant."""
+_PLACE = re.compile(r"/v1/streams/(?P<stream>[^/]+/[^/]+)(?:/writers/(?P<writer>[^/]+))?")
 
 
 class Role(StrEnum):
@@ -76,13 +80,23 @@ _named = logging.getLogger(f"{__name__}.named")
 _named.setLevel(logging.INFO)
 
 
-def log_done(caller: Caller, status: int, fields: Mapping[str, str]) -> None:
+def log_done(caller: Caller, status: int, scope: Scope) -> None:
     """Log a call of an operator that was answered."""
     log = _nameless if caller is ANYBODY else _named
-    log.info("operator call", extra={"caller": caller.name, "status": status, **fields})
+    known = {"caller": caller.name, "status": status}
+    log.info("operator call", extra={**known, **request_fields(scope)})
 
 
-def log_refused(caller: Caller, fields: Mapping[str, str]) -> None:
+def log_refused(caller: Caller, scope: Scope) -> None:
     """Log a call that only operators may make, and its caller may not."""
     known = {"caller": caller.name, "status": ForbiddenError.status}
-    _named.warning("operator call refused", extra={**known, **fields})
+    _named.warning("operator call refused", extra={**known, **request_fields(scope)})
+
+
+def request_fields(scope: Scope) -> dict[str, str]:
+    """Return the method and the path of a request, and the stream and the writer in it."""
+    path: str = scope["path"]
+    place = _PLACE.match(path)
+    named = place.groupdict() if place is not None else {}
+    known = {name: value for name, value in named.items() if value is not None}
+    return {"method": scope["method"], "path": path, **known}

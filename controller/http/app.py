@@ -33,7 +33,6 @@ from controller.http.calls.reporting import ReportsApp
 from controller.http.messages import problems
 from controller.http.messages.headers import check_announced, check_host, check_origin
 from controller.http.messages.problems import send_problem
-from controller.http.messages.scopes import as_get
 from controller.http.routing import PARTS, operation_id
 from controller.http.timing import OTHER, ROUTE, Timing
 from controller.metrics.health import READING
@@ -47,13 +46,13 @@ from tidegauge.errors import (
 )
 
 _STARTING = UnavailableError(READING)
-_OF_THE_PROCESS = OPEN_PATHS | {"/metrics", FRONT_PAGE}
+_ANSWERS_HEAD = OPEN_PATHS | {FRONT_PAGE}
+_OF_THE_PROCESS = _ANSWERS_HEAD | {"/metrics"}
 """Answered also by a controller that stands by."""
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
 Send `Content-Type: application/json` with a body, or the type that the call names; compressed bodies
 are refused. A page of another site must send it without a body, too.
-HEAD returns the same as GET, without the body.
 Times are event time in ms; send integers as JSON integers or decimal strings.
 Errors are RFC 9457 problem documents with a stable `code`.
 """
@@ -75,11 +74,6 @@ def create_app(
     guard = Guard(settings.tokens)
     checks = [one.check for one in (guard, certificate) if one is not None]
     process = Process(settings, right or open_right(settings))
-    traces = None
-    if settings.traces:
-        from controller.metrics.tracing import Traces  # noqa: PLC0415 (needs an extra)
-
-        traces = Traces()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -91,8 +85,6 @@ def create_app(
         finally:
             watching.cancel()
             await process.close()
-            if traces is not None:
-                await asyncio.to_thread(traces.end)
 
     app = FastAPI(
         docs_url=None,
@@ -109,8 +101,6 @@ def create_app(
             "logs": False,
             "metrics": False,
             "operation_spans": False,
-            "tracer_provider": None if traces is None else traces.provider,
-            "tracing": traces is not None,
         },
     )
     app.state.process = process
@@ -168,7 +158,9 @@ class ControllerApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await self._timing(as_get(scope), receive, send)
+        if scope["method"] == "HEAD" and scope["path"] in _ANSWERS_HEAD:
+            scope = {**scope, "method": "GET"}  # the server leaves the body out
+        await self._timing(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         tenure, path = self.process.tenure, scope["path"]

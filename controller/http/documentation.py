@@ -20,12 +20,10 @@ _BEARER = "bearer"
 _MEANINGS = {
     307: "The controller stands by: `stands_by`; `Location` is the same call at the one that holds the "
     "database.",
-    400: "The request is not HTTP: `malformed_request`.",
     401: "There is no valid token: `unauthenticated`.",
     403: "The token lacks a role: `forbidden`; or, without authentication, a page of another site "
     "would change something: `foreign_origin`.",
     404: "What the path names does not exist; the code says what is missing.",
-    408: "Address and headers were not complete in time: `head_timeout`.",
     409: "The request conflicts with what is stored; the code says how.",
     410: "The events were dropped: `truncated`, with the first offset that is left.",
     412: "Somebody changed it first, or it exists already: `precondition_failed`.",
@@ -38,7 +36,6 @@ _MEANINGS = {
     422: "Values are invalid or beyond a limit: `invalid_request` and others.",
     428: "The change must name the version that it is based on: `precondition_required`.",
     429: "Too many calls wait for news: `too_many_waiting`.",
-    431: "Address and headers are larger than the limit of the service: `head_too_large`.",
     502: "A controller was lost before it answered, and the change may be stored or not: "
     "`outcome_unknown`.",
     503: "The database is away, full or closing, and nothing was stored: `unavailable`; or a probe "

@@ -5,12 +5,11 @@ in `controller.access.NEEDS` keeps the service from starting.
 """
 
 import base64
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from controller.access.callers import Caller, log_done, log_refused
@@ -23,7 +22,6 @@ from controller.database import Database
 from controller.groups import GroupCreation, Groups
 from controller.http.messages.decoding import read_json
 from controller.http.messages.headers import Headers, check_json, check_page
-from controller.http.messages.scopes import is_head, request_fields
 from controller.listing import Listing
 from controller.process import Process
 from controller.streams.registry import Registry
@@ -71,7 +69,7 @@ class StrictRoute(APIRoute):
                 need.check(caller, request.path_params.get("scope", ""))
             except ForbiddenError:
                 if need is Need.OPERATE:
-                    log_refused(caller, request_fields(request.scope))
+                    log_refused(caller, request.scope)
                 raise
             unknown = sorted(set(request.query_params) - known)
             if unknown:
@@ -83,12 +81,10 @@ class StrictRoute(APIRoute):
                 response = await handle(request)
             except OutcomeUnknownError as error:
                 if need is Need.OPERATE:  # it may have been done
-                    log_done(caller, error.status, request_fields(request.scope))
+                    log_done(caller, error.status, request.scope)
                 raise
             if need is Need.OPERATE:
-                log_done(caller, response.status_code, request_fields(request.scope))
-            if is_head(request.scope) and isinstance(response, StreamingResponse):
-                response.body_iterator = _nothing()  # nobody would see what is read
+                log_done(caller, response.status_code, request.scope)
             return response
 
         return strict
@@ -101,10 +97,6 @@ class StrictRoute(APIRoute):
         if method == "POST" and "requestBody" not in (self.openapi_extra or {}):
             checks.append(check_page)
         return checks
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    yield b""
 
 
 def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's description of a route)

@@ -1,1 +1,1 @@
-"""What operators are shown: metrics, health, traces."""
+"""What operators are shown: metrics, health."""

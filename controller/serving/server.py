@@ -19,7 +19,7 @@ from controller.access.encryption import Certificate
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.logs.setup import configure_logging
-from controller.serving.protocol import BoundedProtocol, HeadLimits
+from controller.serving.protocol import Protocol
 from tidegauge.errors import TidegaugeError
 
 _ALL = "0.0.0.0"  # noqa: S104 (whether that is safe is checked below)
@@ -96,7 +96,7 @@ def serve(settings: ServeSettings) -> None:
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=partial(BoundedProtocol, HeadLimits(settings)),  # type: ignore[arg-type]
+            http=Protocol,
             ws="none",
             proxy_headers=False,
             ssl_context_factory=None if certificate is None else lambda *_: certificate.context,

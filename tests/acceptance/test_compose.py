@@ -103,17 +103,6 @@ def test_the_images_are_made_of_every_package() -> None:
     assert set(let_in) == packages
 
 
-def test_the_image_of_a_controller_can_send_traces(tmp_path: Path) -> None:
-    programs = Images().make_environment("controller", tmp_path / "image")
-    imported = subprocess.run(
-        [programs / "python", "-c", "import controller.metrics.tracing"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert imported.stderr == ""
-
-
 def _roles(images: Images) -> list[str]:
     return [one for one in images.stages if f"build-{one}" in images.stages]
 

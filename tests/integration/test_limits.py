@@ -1,13 +1,11 @@
 """What is more than the service was set to take is refused, with the setting that says so."""
 
-import json
 import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
-from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
 import httpx
@@ -29,7 +27,6 @@ ONE = "/v1/streams/tests/one"
 EMBEDDED = "/v1/streams/tests/embedded"
 GROUP = "/v1/reader-groups/tests/g"
 LIMITS: dict[str, Any] = {
-    "max_head_bytes": 2_000,
     "max_name_length": 12,
     "max_position_segments": 2,
     "max_writers_per_stream": 3,
@@ -257,56 +254,6 @@ def _refused_tails(server: ServerProcess) -> int:
     )
     assert found is not None
     return int(found[1])
-
-
-@pytest.mark.parametrize(
-    "begun",
-    [
-        b"GET /healthz?" + b"a" * 3_000,
-        b"GET /healthz HTTP/1.1\r\nhost: " + b"a" * 3_000,
-        b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * 500,
-        b"POST /v1/note-times HTTP/1.1\r\na: " + b"b" * 3_000,
-    ],
-)
-def test_an_address_and_headers_without_end(limited: ServerProcess, begun: bytes) -> None:
-    with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
-        connection.connect()
-        connection.sock.sendall(begun)
-        answer = HTTPResponse(connection.sock)
-        answer.begin()
-        assert (answer.status, answer.headers["connection"]) == (431, "close")
-        document = json.loads(answer.read())
-    assert (document["code"], document["limit_bytes"]) == ("head_too_large", 2_000)
-    assert "max_head_bytes" in document["detail"]
-
-
-@pytest.mark.parametrize("begun", [b"GET /healthz", b"POST /v1/note-times"])
-@pytest.mark.parametrize(
-    ("end", "body"), [(b"\r\n\r\n", b""), (b"\r\ncontent-length: 4000\r\n\r\n", b" " * 4_000)]
-)
-def test_a_head_that_is_a_byte_too_long_in_one_piece(
-    limited: ServerProcess, begun: bytes, end: bytes, body: bytes
-) -> None:
-    for more, is_refused in ((0, False), (1, True)):
-        head = begun + b" HTTP/1.1\r\nhost: localhost\r\na: "
-        head += b"b" * (2_000 + more - len(head + end)) + end
-        with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
-            connection.connect()
-            connection.sock.sendall(head + body)
-            answer = HTTPResponse(connection.sock)
-            answer.begin()
-            assert (answer.status == 431) is is_refused, (answer.status, answer.read())
-
-
-def test_what_is_no_http(limited: ServerProcess) -> None:
-    with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
-        connection.connect()
-        connection.sock.sendall(b"\x16\x03\x01 hello over TLS\r\n\r\n")
-        answer = HTTPResponse(connection.sock)
-        answer.begin()
-        assert (answer.status, answer.headers["connection"]) == (400, "close")
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert json.loads(answer.read())["code"] == "malformed_request"
 
 
 @contextmanager

