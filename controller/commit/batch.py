@@ -11,6 +11,15 @@ Write = Callable[[Connection], None]
 WriteAll = Callable[[Connection, list[Any]], None]
 
 
+_ROW_BYTES = 256
+"""As long as a short row is at most."""
+
+
+def rows_of(data: bytes) -> int:
+    """Return as how many short rows a batch counts a long one."""
+    return 1 + len(data) // _ROW_BYTES
+
+
 class Touched(Protocol):
     """Something in memory that mirrors rows, and takes part in batches."""
 

@@ -1,8 +1,8 @@
-"""Waiting for a stream to change, unless there is a reason to give up first."""
+"""Waiting for a stream to change, unless the caller hangs up first."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
@@ -10,8 +10,6 @@ from starlette.types import Receive
 from tidegauge.errors import TooManyWaitingError
 
 _T = TypeVar("_T")
-Reason: TypeAlias = Callable[[], Awaitable[Exception]]
-"""Returns once there is a reason to give up: what is to be raised."""
 
 
 class Condition:
@@ -53,25 +51,10 @@ class Condition:
         return news
 
 
-async def unless(work: Awaitable[_T], *reasons: Reason) -> _T:
-    """Wait for something, or raise the first reason to give up, and ask for it no longer."""
-    asked = asyncio.ensure_future(work)
-    watches = [asyncio.ensure_future(reason()) for reason in reasons]
-    try:
-        await asyncio.wait({asked, *watches}, return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            raise next(watch.result() for watch in watches if watch.done())
-        return await asked
-    finally:
-        for future in (asked, *watches):
-            future.cancel()
-
-
-async def until_hung_up(receive: Receive) -> ClientDisconnect:
-    """Return once a caller has closed its connection, and hears no answer any more."""
+async def _hung_up(receive: Receive) -> None:
+    """Wait until a caller has closed its connection, and hears no answer any more."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    return ClientDisconnect()
 
 
 class WaitingRoom:
@@ -90,7 +73,7 @@ class WaitingRoom:
         find: Callable[[], _T | None],
         *,
         wait_ms: int,
-        hung_up: Reason,
+        receive: Receive,
     ) -> _T | None:
         """Wait as `Condition.until` does; a call that finds something at once needs no seat.
 
@@ -102,7 +85,15 @@ class WaitingRoom:
         if self._taken >= self._seats:
             raise TooManyWaitingError(self._seats)
         self._taken += 1
+        asked = asyncio.ensure_future(condition.until(find, wait_ms=wait_ms))
+        hung_up = asyncio.ensure_future(_hung_up(receive))
         try:
-            return await unless(condition.until(find, wait_ms=wait_ms), hung_up)
+            await asyncio.wait({asked, hung_up}, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                await hung_up
+                raise ClientDisconnect
+            return await asked
         finally:
+            asked.cancel()
+            hung_up.cancel()
             self._taken -= 1

@@ -1,5 +1,6 @@
 """How reader groups are created: what with, and where they start."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from controller.commit.sequencer import Sequencer
@@ -17,16 +18,14 @@ from tidegauge.topology import Position
 from tidegauge.wire.groups import CreateGroup
 
 
+@dataclass(frozen=True, slots=True)
 class GroupCreation:
     """Creates reader groups."""
 
-    def __init__(
-        self, groups: Groups, registry: Registry, sequencer: Sequencer, database: Database
-    ) -> None:
-        self._groups = groups
-        self._registry = registry
-        self._sequencer = sequencer
-        self._database = database
+    _groups: Groups
+    _registry: Registry
+    _sequencer: Sequencer
+    _database: Database
 
     async def create(self, name: StreamName, request: CreateGroup) -> tuple[StoredGroup, bool]:
         """Create a group, or find it there with the same settings; return whether it is new."""

@@ -169,7 +169,7 @@ class Groups:
 
     async def reload(self, group: Group) -> None:
         """Make a group what the disk says, where it may be gone."""
-        read = partial(storage.read_groups, named=[group.name])
+        read = partial(storage.read_groups, named=group.name)
         stored = await self._database.read(read, patient=True)
         if stored:
             group.become(stored[0], self._now_ms())

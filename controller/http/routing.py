@@ -6,7 +6,6 @@ in `controller.access.NEEDS` keeps the service from starting.
 
 import base64
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -17,7 +16,7 @@ from controller.access.limits import Limits
 from controller.access.needs import NEEDS, Need
 from controller.clocks import Clocks
 from controller.commit.sequencer import Sequencer
-from controller.commit.waiting import Reason, WaitingRoom, until_hung_up
+from controller.commit.waiting import WaitingRoom
 from controller.database import Database
 from controller.groups import GroupCreation, Groups
 from controller.http.messages.decoding import read_json
@@ -124,11 +123,6 @@ async def get_process(request: Request) -> Process:
     return process
 
 
-async def get_hung_up(request: Request) -> Reason:
-    """Return what ends once the caller has closed its connection."""
-    return partial(until_hung_up, request.receive)
-
-
 def _part(name: str) -> Any:  # noqa: ANN401 (a parameter's default)
     """Depend on one of the `Parts` of the tenure in which the request came."""
 
@@ -139,7 +133,6 @@ def _part(name: str) -> Any:  # noqa: ANN401 (a parameter's default)
 
 
 CallerOf = Annotated[Caller, Depends(get_caller)]
-HungUp = Annotated[Reason, Depends(get_hung_up)]
 ClocksOf = Annotated[Clocks, _part("clocks")]
 DatabaseOf = Annotated[Database, _part("database")]
 GroupCreationOf = Annotated[GroupCreation, _part("group_creation")]

@@ -1,13 +1,13 @@
 """Where reader groups stand in event time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from controller.database import Database
 from controller.groups import Groups, StoredGroup
 from controller.http.routing import stream_facts
 from controller.streams import history
 from controller.streams.registry import Registry
-from controller.streams.stream import StreamState
 from tidegauge.errors import StreamReplacedError, UnknownStreamError
 from tidegauge.names import StreamName
 from tidegauge.windows import TimeWindow, joint_window
@@ -15,21 +15,17 @@ from tidegauge.wire.groups import GroupWindows, TimeWindowInfo
 from tidegauge.wire.streams import MarkInfo
 
 
+@dataclass(frozen=True, slots=True)
 class Windows:
-    """Finds time windows of groups for one request: each stream is found once."""
+    """Finds time windows of groups."""
 
-    def __init__(self, database: Database, registry: Registry, groups: Groups) -> None:
-        self._database = database
-        self._registry = registry
-        self._groups = groups
-        self._streams: dict[str, StreamState] = {}
+    _database: Database
+    _registry: Registry
+    _groups: Groups
 
     async def of(self, group: StoredGroup, stream: str) -> TimeWindowInfo:
         """Find the window of a group in one of its streams, which must be there still."""
-        state = self._streams.get(stream)
-        if state is None:
-            state = self._registry.get(StreamName.parse(stream))
-            self._streams[stream] = state
+        state = self._registry.get(StreamName.parse(stream))
         state.check_id(group.settings.stream_ids[stream])
         topology, held = state.published.topology, self._groups.find(group.name)
         keeps = held if held is not None and held.state is group.state else group.state

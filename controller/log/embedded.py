@@ -6,7 +6,7 @@ from typing import Self
 
 from sqlalchemy import Connection
 
-from controller.commit.batch import Batch
+from controller.commit.batch import Batch, rows_of
 from controller.log import storage
 from controller.log.codec import EncodedEvents
 from controller.log.outcomes import KeyedAnswer, LastBatch, list_transactions, read_last_batches
@@ -19,8 +19,6 @@ from tidegauge.topology import Position, Topology
 
 _ANSWERS_IN_MEMORY = 10_000
 """Of each stream: as many idempotency keys as may race; older ones are read from disk."""
-_ROW_BYTES = 256
-"""As long as a short row is at most: a batch counts long ones as several."""
 
 
 @dataclass(slots=True)
@@ -196,5 +194,5 @@ class EmbeddedLog:
                 lambda connection: storage.write_appends(
                     connection, stream_key, chunks, sequences
                 ),
-                rows=len(sequences) + sum(1 + len(one.data) // _ROW_BYTES for one in chunks),
+                rows=len(sequences) + sum(rows_of(one.data) for one in chunks),
             )

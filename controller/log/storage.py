@@ -151,10 +151,7 @@ def delete_truncated(
 
 
 def appended_before(connection: Connection, stream_key: int, time_ms: int) -> dict[int, int]:
-    """Find how much of each segment was appended before a wall clock, in whole chunks.
-
-    What nobody knows the time of, since it was not stored then, goes with what follows it.
-    """
+    """Find how much of each segment was appended before a wall clock, in whole chunks."""
     of_stream = chunks.c.stream_key == stream_key
     old = (
         select(chunks.c.segment, func.max(chunks.c.first_offset + chunks.c.events))

@@ -29,11 +29,7 @@ class EventTimes(NamedTuple):
         return cls(least, greatest, _refusal(events, lines))
 
     def check(self) -> None:
-        """Raise `InvalidRequestError` if no reader can hold one of them.
-
-        Where an append may be a duplicate, it is found out before this: what was stored by a
-        former version is still answered.
-        """
+        """Raise `InvalidRequestError` if no reader can hold one of them."""
         if self.refusal is not None:
             raise self.refusal
 

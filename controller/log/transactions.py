@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from controller.commit.batch import Batch
+from controller.commit.batch import Batch, rows_of
 from controller.database.statements import insert_rows, replace_rows
 from controller.log.outcomes import Transaction, outcome_row
 from controller.schema import finished_stagings, outcomes, staged_chunks
@@ -25,8 +25,6 @@ from tidegauge.wire.transactions import TransactionState
 
 _FINISHED_IN_MEMORY = 1_000
 """Of each stream: as many as may end between a read from disk and the batch after it."""
-_ROW_BYTES = 256
-"""As long as a short row is at most: a batch counts long ones as several."""
 ROUTED = -1
 """Counts as a segment where sequences are counted: of what is staged without naming one."""
 
@@ -129,5 +127,5 @@ class Transactions:
             insert_rows(connection, staged_chunks, [(stream_key, *one) for one in staged])
             insert_rows(connection, finished_stagings, [(stream_key, one) for one in cleared])
 
-        sizes = sum(1 + len(message) // _ROW_BYTES for _, _, message in staged)
+        sizes = sum(rows_of(message) for _, _, message in staged)
         batch.write(work, rows=len(changed) + len(cleared) + sizes)

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -17,6 +17,19 @@ _BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Bounds for durations."""
 _SHORT = (0.0001, 0.0002, *_SECONDS)
+
+
+def counted(
+    name: str,
+    documentation: str,
+    labels: Sequence[str],
+    counts: Iterable[tuple[Sequence[str], float]],
+) -> CounterMetricFamily:
+    """Return counts as a family of metrics, each with the values of its labels."""
+    family = CounterMetricFamily(f"tidegauge_{name}", documentation, labels=labels)
+    for of, count in counts:
+        family.add_metric(of, count)
+    return family
 
 
 class Histogram:
@@ -94,10 +107,8 @@ class Metrics:
     def families(self) -> Iterator[Metric]:
         """Return all that was counted as families of metrics."""
         documentation = "Reports: accepted, or the code of the refusal."
-        reports = CounterMetricFamily("tidegauge_reports", documentation, labels=["outcome"])
-        for outcome, count in sorted(self.report_tally.items()):
-            reports.add_metric([outcome], count)
-        yield reports
+        tally = (([outcome], count) for outcome, count in sorted(self.report_tally.items()))
+        yield counted("reports", documentation, ["outcome"], tally)
         for name, documentation in (
             ("marks", "Marks made."),
             ("expirations", "Writers that expired since they were silent."),

@@ -15,19 +15,19 @@ from itertools import islice
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.groups import Groups
-from controller.metrics.counters import Metrics
-from controller.metrics.progress import GroupFigures, progress_families
+from controller.metrics.counters import Metrics, counted
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now
 from tidegauge.states import WriterState
+from tidegauge.wire.groups import NotedProgress
 
 _AT_ONCE = 100  # streams: some milliseconds, in which nobody else has a turn
 _STATES: tuple[WriterState, ...] = ("joining", "active", "behind", "expired", "left")
@@ -107,11 +107,60 @@ class Gauges:
         readers = (([str(group.name)], len(group.state.readers)) for group in shown)
         yield _labelled("group_readers", "Readers of each group.", ["group"], readers)
         told = (
-            GroupFigures(str(group.name), progress)
+            (str(group.name), progress)
             for group in groups
             if (progress := self._groups.progress_of(group)) is not None
         )
-        yield from progress_families(list(islice(told, self.most_series)))
+        yield from _progress_families(list(islice(told, self.most_series)))
+
+
+def _progress_families(shown: Sequence[tuple[str, NotedProgress]]) -> Iterator[Metric]:
+    """Return what queries last reported of themselves; what one does not know has no series."""
+    gauges: Iterable[tuple[str, str, Callable[[NotedProgress], float | None]]] = (
+        ("bound_seconds", "Bound of the group's query.", lambda one: _seconds(one.bound)),
+        (
+            "lag_seconds",
+            "Event time from the bound of the group's query to the watermark.",
+            lambda one: _seconds(one.lag_ms),
+        ),
+        ("backlog_rows", "Rows the group's query has to read.", lambda one: one.backlog),
+        ("state_bytes", "State of the group's query.", lambda one: one.state_bytes),
+        (
+            "late_by_seconds",
+            "How late the latest row was that the group's query read.",
+            lambda one: _seconds(one.late_by_ms),
+        ),
+    )
+    for name, documentation, value_of in gauges:
+        values = (([group], value_of(progress)) for group, progress in shown)
+        yield _labelled(f"group_{name}", documentation, ["group"], values)
+    counters: Iterable[tuple[str, str, Callable[[NotedProgress], float]]] = (
+        ("late_rows", "Late rows that the group's query read.", lambda one: one.late),
+        (
+            "late_output_rows",
+            "Rows that operators of the group's query handed to their late output.",
+            lambda one: one.late_output,
+        ),
+        (
+            "partially_late_rows",
+            "Rows that only some of their windows took.",
+            lambda one: one.partially_late,
+        ),
+    )
+    for name, documentation, count_of in counters:
+        counts = (([group], count_of(progress)) for group, progress in shown)
+        yield counted(f"group_{name}", documentation, ["group"], counts)
+    by_writer = (
+        ([group, writer], rows)
+        for group, progress in shown
+        for writer, rows in progress.late_writers.items()
+    )
+    documentation = "Late rows by writer, of those that wrote most of them."
+    yield counted("group_late_writer_rows", documentation, ["group", "writer"], by_writer)
+
+
+def _seconds(span_ms: int | None) -> float | None:
+    return None if span_ms is None else span_ms / 1_000
 
 
 def stream_families(present: Present) -> Iterator[Metric]:
@@ -140,11 +189,8 @@ def stream_families(present: Present) -> Iterator[Metric]:
     for name, documentation, value_of in table:
         values = [([one.stream], value_of(one)) for one in shown]
         yield _labelled(name, documentation, ["stream"], values)
-    name, documentation = "tidegauge_stream_expirations", "Writers that expired."
-    expirations = CounterMetricFamily(name, documentation, labels=["stream"])
-    for one in shown:
-        expirations.add_metric([one.stream], one.expirations)
-    yield expirations
+    expirations = (([one.stream], one.expirations) for one in shown)
+    yield counted("stream_expirations", "Writers that expired.", ["stream"], expirations)
     yield GaugeMetricFamily(
         "tidegauge_streams_without_series",
         "Streams that are counted in totals only (metrics_streams).",

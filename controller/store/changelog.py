@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import Connection, delete, select
 
-from controller.commit.batch import Batch
+from controller.commit.batch import Batch, rows_of
 from controller.database.statements import insert_rows
 from controller.schema import changelog, marks
 from controller.store.marks import StoredMarks, dump_position
@@ -21,7 +21,6 @@ from tidegauge.marks import Mark
 dump_entry = msgspec.msgpack.Encoder().encode
 load_entry = msgspec.msgpack.Decoder(Entry).decode
 
-_SHORT_ROW_BYTES = 256
 _IN_PARTS = {"yield_per": 100}
 
 
@@ -53,7 +52,7 @@ class Changelogs:
             log.last += 1
             text = dump_entry(changes.entry)
             row = (stream_key, log.last, text)
-            batch.write_together(_insert, row, rows=1 + len(text) // _SHORT_ROW_BYTES)
+            batch.write_together(_insert, row, rows=rows_of(text))
         if changes.begins_compaction:
             log.restated_from = log.last
         if changes.ends_compaction:

@@ -5,10 +5,9 @@ either the group is seen where it stands, or it gets there after the marks went,
 comes late.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from controller.schema import reader_groups
 from tidegauge.groups import GroupState
@@ -64,15 +63,14 @@ def read_groups(
     connection: Connection,
     *,
     stream_id: str | None = None,
-    named: Sequence[StreamName] | None = None,
+    named: StreamName | None = None,
 ) -> list[StoredGroup]:
-    """Read all groups, or those that read a stream, or with certain names."""
+    """Read all groups, or those that read a stream, or the one of a name."""
     query = select(reader_groups)
     if stream_id is not None:
         query = query.where(reader_groups.c.settings.contains(stream_id, autoescape=True))
     if named is not None:
-        name = tuple_(reader_groups.c.scope, reader_groups.c.reader_group)
-        query = query.where(name.in_([(one.scope, one.stream) for one in named]))
+        query = query.where(*_is(named))
     return [
         StoredGroup(
             StreamName(row.scope, row.reader_group),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 
+import pyarrow as pa
+
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
@@ -92,6 +94,24 @@ def checked_incarnation(
     known = aggregator.incarnation(writer) if writer in aggregator else 0
     check_incarnation(writer, max(known, log.newest_incarnation(writer)), incarnation)
     return incarnation or 0
+
+
+def route_now(
+    state: StreamState,
+    events: pa.RecordBatch,
+    *,
+    writer: str | None,
+    append_time: int,
+    lines: bytes = b"",
+) -> RoutedEvents:
+    """Route events, which were ``lines`` if they came as text; any thread may do it.
+
+    Those of a stream that has ended go nowhere: the batch refuses them, or repeats an answer.
+    """
+    topology, times = state.published.topology, EventTimes.of(events, lines)
+    if state.final:
+        return RoutedEvents(events, writer, append_time, times, topology.revision, {})
+    return route(topology, events, writer=writer, append_time=append_time, times=times)
 
 
 def append_routed(

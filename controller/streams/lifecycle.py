@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from controller.commit.batch import Batch
@@ -53,18 +54,11 @@ def etag(state: StreamState, config: StreamConfig | None = None) -> str:
 
 def describe(state: StreamState) -> StreamInfo:
     """Describe a stream as of its newest durable state."""
-    published, mark = state.published, state.published.mark
+    published = state.published
     return StreamInfo(
-        stream=str(state.identity.name),
-        stream_id=state.identity.stream_id,
-        created_ms=state.identity.created_ms,
+        **_describe_time(state),
         config=published.config,
         topology=state.descriptions.of(published.topology),
-        watermark=state.watermark,
-        revision=state.revision,
-        marked_ms=None if mark is None else mark.marked_ms,
-        version=published.config.version_before(None if mark is None else mark.cut),
-        final=state.final,
         tail=published.tails,
         first_cut=published.first_cut,
         scaling=load.describe(state),
@@ -73,19 +67,12 @@ def describe(state: StreamState) -> StreamInfo:
 
 def describe_briefly(state: StreamState) -> StreamBrief:
     """Describe a stream in a list, without what grows with its segments."""
-    log, config, mark = state.log, state.published.config, state.published.mark
+    log, config = state.log, state.published.config
     events = None
     if isinstance(log, EmbeddedLog):
         events = sum(state.durable_tails.values()) - sum(log.first.values())
     return StreamBrief(
-        stream=str(state.identity.name),
-        stream_id=state.identity.stream_id,
-        created_ms=state.identity.created_ms,
-        watermark=state.watermark,
-        revision=state.revision,
-        marked_ms=None if mark is None else mark.marked_ms,
-        version=config.version_before(None if mark is None else mark.cut),
-        final=state.final,
+        **_describe_time(state),
         log=config.log,
         table=config.table,
         follows_clock=config.max_future_skew_ms is not None,
@@ -93,6 +80,21 @@ def describe_briefly(state: StreamState) -> StreamBrief:
         segments=len(state.published.topology.segments),
         events=events,
     )
+
+
+def _describe_time(state: StreamState) -> dict[str, Any]:
+    """Return which stream it is, and where it stands in event time."""
+    mark = state.published.mark
+    return {
+        "stream": str(state.identity.name),
+        "created_ms": state.identity.created_ms,
+        "revision": state.revision,
+        "marked_ms": None if mark is None else mark.marked_ms,
+        "version": state.published.config.version_before(None if mark is None else mark.cut),
+        "stream_id": state.identity.stream_id,
+        "watermark": state.watermark,
+        "final": state.final,
+    }
 
 
 def explain_briefly(state: StreamState) -> BriefExplanation:

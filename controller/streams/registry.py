@@ -17,7 +17,7 @@ from controller.store import streams as storage
 from controller.store.changelog import Changelogs
 from controller.store.truncation import Truncation
 from controller.streams import load as loading
-from controller.streams.stream import Host, Identity, StreamState, settings_of
+from controller.streams.stream import Identity, StreamState, settings_of
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.errors import UnknownStreamError
@@ -29,7 +29,7 @@ _AT_ONCE = 1_000
 
 
 class Registry:
-    """All streams of a controller, and what they use of it: the `Host` of each."""
+    """All streams of a controller, and what they use of it."""
 
     def __init__(
         self,
@@ -44,7 +44,9 @@ class Registry:
         self.limits = limits
         self.changelogs = changelogs
         self.ticking: set[StreamState] = set()
+        """In which the clock of a writer runs, as far as is durable."""
         self.on_pass: Callable[[PassOutcome, float], None] = lambda _outcome, _seconds: None
+        """Called with the outcome of every pass, and the seconds that it took."""
         self.last_key = 0
         """The highest one, where no other controller chooses any."""
         self._database = database
@@ -126,7 +128,7 @@ class Registry:
             self.add(state)
 
 
-def _read_stream(connection: Connection, row: Row[Any], host: Host) -> StreamState:
+def _read_stream(connection: Connection, row: Row[Any], host: Registry) -> StreamState:
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = TopologyInfo.model_validate_json(row.topology).to_topology()

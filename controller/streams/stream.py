@@ -2,22 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from controller.access.limits import Limits
-from controller.clocks import Clocks
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import Condition
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
-from controller.store.changelog import Changelogs
 from controller.streams.pass_timer import PassTimer
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
@@ -38,6 +34,9 @@ from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.streams import StreamConfig, TopologyDescriptions
 
+if TYPE_CHECKING:
+    from controller.streams.registry import Registry
+
 _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
 _BEATS_IN_TIME = 3  # one may be lost, and one late
@@ -53,25 +52,6 @@ class Identity(NamedTuple):
     name: StreamName
     stream_id: str
     created_ms: int
-
-
-class Host(Protocol):
-    """What a stream uses of the controller that holds it; the registry is one."""
-
-    sequencer: Sequencer
-    clocks: Clocks
-    limits: Limits
-    changelogs: Changelogs
-    ticking: "set[StreamState]"
-    """In which the clock of a writer runs, as far as is durable."""
-    on_pass: Callable[[PassOutcome, float], None]
-    """Called with the outcome of every pass, and the seconds that it took."""
-
-    def remove(self, state: "StreamState") -> None:
-        """Drop a stream whose deletion is durable."""
-
-    async def reload(self, state: "StreamState") -> None:
-        """Read a stream back after a failed commit."""
 
 
 class Published(NamedTuple):
@@ -119,7 +99,7 @@ class StreamState:
         config: StreamConfig,
         aggregator: Aggregator,
         log: EmbeddedLog | ExternalLog,
-        host: Host,
+        host: "Registry",
     ) -> None:
         self.identity = identity
         self.config = config

@@ -22,13 +22,18 @@ from controller.database.statements import replace_rows
 from controller.log import staging
 from controller.log.embedded import EmbeddedLog
 from controller.log.outcomes import LastBatch, Transaction, outcome_row, read_outcome
-from controller.log.routing import RoutedEvents, route
+from controller.log.routing import RoutedEvents
 from controller.log.staging import StagedEvents
-from controller.log.times import EventTimes
 from controller.log.transactions import ROUTED
 from controller.schema import outcomes
 from controller.streams import lifecycle
-from controller.streams.appends import Source, append_routed, checked_incarnation, hint_of
+from controller.streams.appends import (
+    Source,
+    append_routed,
+    checked_incarnation,
+    hint_of,
+    route_now,
+)
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
@@ -156,8 +161,9 @@ class TransactionCalls:
             if events is None:
                 routed, counts = await self._read_staged(transactions, job.writer)
             else:
-                wall_ms = self.state.now().wall_ms
-                routed = await asyncio.to_thread(self._route, events, job.writer, wall_ms)
+                append_time = self.state.now().wall_ms
+                routing = partial(route_now, writer=job.writer, append_time=append_time)
+                routed = await asyncio.to_thread(routing, self.state, events)
                 counts = None
             decide = partial(
                 self._append_batch, job=job, found=found, routed=routed, counts=counts
@@ -302,15 +308,9 @@ class TransactionCalls:
 
         def read(connection: Connection) -> tuple[RoutedEvents, list[int]]:
             events, counts = staging.read_staged(connection, key, transactions)
-            return self._route(events, writer, wall_ms), counts
+            return route_now(self.state, events, writer=writer, append_time=wall_ms), counts
 
         return await self.database.read(read)
-
-    def _route(self, events: pa.RecordBatch, writer: str, append_time: int) -> RoutedEvents:
-        topology, times = self.state.published.topology, EventTimes.of(events)
-        if self.state.final:  # it is refused in the batch
-            return RoutedEvents(events, writer, append_time, times, topology.revision, {})
-        return route(topology, events, writer=writer, append_time=append_time, times=times)
 
 
 def reap(batch: Batch, state: StreamState) -> None:

@@ -13,7 +13,7 @@ from controller.http.calls.reporting import ReportingRoute
 from controller.http.messages.headers import check_encoding, check_media_type
 from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
 from controller.log.ndjson import read_ndjson
-from controller.log.routing import RoutedEvents, check_keys, route
+from controller.log.routing import RoutedEvents, check_keys
 from controller.log.times import EventTimes
 from controller.streams import appends, reading
 from tidegauge.errors import InvalidRequestError, SegmentSealedError
@@ -134,10 +134,9 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     def route_events(body: bytes) -> RoutedEvents:
         events = read_ndjson(body)
         state.embedded_log()
-        topology, times = state.published.topology, EventTimes.of(events, body)
-        if state.final:  # nothing is appended, but an answer may be repeated
-            return RoutedEvents(events, writer, append_time, times, topology.revision, {})
-        return route(topology, events, writer=writer, append_time=append_time, times=times)
+        return appends.route_now(
+            state, events, writer=writer, append_time=append_time, lines=body
+        )
 
     body = await read_body(request, wire.NDJSON)
     routed = await read_aside(route_events, body)
@@ -172,7 +171,7 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     waiting: routing.WaitingOf,
     state: routing.StreamOf,
     segment: routing.SegmentNumber,
-    hung_up: routing.HungUp,
+    request: Request,
     start: Annotated[
         _Offset | None,
         Query(
@@ -186,8 +185,8 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
 ) -> Response:
     """Read events of a segment; at the tail, wait for more.
 
-    Besides what was appended they have the columns `append_time` (int64 ms) and `writer` (string):
-    null if it was appended before there were any, `writer` also if nobody was named.
+    Besides what was appended they have the columns `append_time` (int64 ms) and `writer` (string),
+    null if nobody was named.
     """
     begin, _ = reading.check_range(state, segment, start, end)
 
@@ -196,7 +195,7 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
         return grown or state.final or state.deleted or None
 
     if end != begin:
-        await waiting.until(state.changed, has_more, wait_ms=wait_ms, hung_up=hung_up)
+        await waiting.until(state.changed, has_more, wait_ms=wait_ms, receive=request.receive)
     first, body = await reading.open_read(
         database, state, segment, *reading.check_range(state, segment, begin, end)
     )

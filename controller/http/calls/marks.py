@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from controller.http import routing
 from controller.streams import history
@@ -55,7 +55,7 @@ async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> 
 async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
     waiting: routing.WaitingOf,
     state: routing.StreamOf,
-    hung_up: routing.HungUp,
+    request: Request,
     after: _PositionText = None,
     revision: _Revision = 0,
     wait_ms: routing.WaitMs = 0,
@@ -67,7 +67,7 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
         grown = known is None or _has_grown(state, known)
         return grown or state.revision > revision or state.deleted or None
 
-    await waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
+    await waiting.until(state.changed, has_news, wait_ms=wait_ms, receive=request.receive)
     state.refuse_if_deleted()
     found = Tail(
         tail=state.durable_tails,
@@ -85,7 +85,7 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     database: routing.DatabaseOf,
     waiting: routing.WaitingOf,
     state: routing.StreamOf,
-    hung_up: routing.HungUp,
+    request: Request,
     after: _Revision = 0,
     limit: _MarkLimit = 100,
     wait_ms: routing.WaitMs = 0,
@@ -98,7 +98,7 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     def has_news() -> bool | None:
         return state.revision > after or state.deleted or None
 
-    await waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
+    await waiting.until(state.changed, has_news, wait_ms=wait_ms, receive=request.receive)
     state.refuse_if_deleted()
     news = []
     # A caller that waits wants the next mark, which is in memory: thousands wake at once for it.
