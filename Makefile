@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka demo-lake test test-spark test-lake soak soak-day lint docs bench bench-lake screenshots serve clean
+.PHONY: setup demo demo-kafka demo-lake test test-spark test-lake test-orchestrators soak soak-day lint docs bench bench-lake screenshots serve clean
 
 setup: $(READY)
 
@@ -103,6 +103,11 @@ test-lake: $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready
 
 demo-lake: $(OF_DELTA)/.ready
 	$(OF_DELTA)/bin/tidegauge demo lake --jars $(OF_DELTA)/jars
+
+# The examples for cron, Airflow and Dagster under the real ones, before a release: an environment for
+# each, up to 660 MB from the package index, removed behind it. ORCHESTRATORS="cron" runs that alone.
+test-orchestrators: setup
+	$(IN_MEMORY) $(BIN)/python -m tests.orchestrators $(ORCHESTRATORS)
 
 # The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
 soak: setup

@@ -146,6 +146,11 @@ class Iceberg(Written):
         return self.catalog.load_table(self.name)
 
 
+def utc_text(time: int) -> str:
+    """Write a time, ms, in RFC 3339."""
+    return datetime.fromtimestamp(time / 1_000, UTC).isoformat()
+
+
 def utc(year: int, month: int, day: int, hour: int) -> int:
     """Give a time in ms."""
     return round(datetime(year, month, day, hour, tzinfo=UTC).timestamp() * 1_000)
