@@ -1,6 +1,6 @@
 """Dagster: a run for each hour that is complete, and again after late rows.
 
-dagster dev -f dagster_hours.py
+dagster dev -f dagster_hours.py, with dagster.yaml in DAGSTER_HOME: that repeats killed runs.
 """
 
 import os

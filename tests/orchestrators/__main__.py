@@ -83,6 +83,13 @@ def _airflow(home: Path) -> Mapping[str, str]:
     }
 
 
+def _dagster(home: Path) -> Mapping[str, str]:
+    settings = (EXAMPLES / "dagster.yaml").read_text()
+    quick = settings.replace(" 180", " 30").replace(" 3600", " 60")
+    (home / "dagster.yaml").write_text(quick)
+    return {"DAGSTER_HOME": str(home)}
+
+
 ORCHESTRATORS = {
     "cron": Orchestrator([], lambda _, __: [str(EXAMPLES / "cron.sh")], again_s=1),
     "airflow": Orchestrator(
@@ -100,7 +107,7 @@ ORCHESTRATORS = {
             "--working-directory",
             str(EXAMPLES),
         ],
-        lambda home: {"DAGSTER_HOME": str(home)},
+        _dagster,
     ),
 }
 
@@ -110,7 +117,7 @@ def _environment(folder: Path, needs: list[str]) -> Path:
     programs = folder / "bin"
     if not (programs / "tidegauge").exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        install = [programs / "python", "-m", "pip", "install", "--quiet", *needs]
+        install = [str(programs / "python"), "-m", "pip", "install", "--quiet", *needs]
         subprocess.run([*install, f"{ROOT}[cli,tables]"], check=True)
     return programs
 
