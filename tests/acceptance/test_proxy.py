@@ -61,12 +61,12 @@ def test_tls_ends_at_the_proxy_and_begins_anew_at_the_controllers(
     cluster_with_tls: LocalCluster, tls: Path
 ) -> None:
     trusted = ssl.create_default_context(cafile=tls / "ca.pem")
-    for service, port in (
-        ("proxy", "8443"),
-        ("controller-1", "8470"),
-        ("controller-2", "8470"),
+    for service, port, probe in (
+        ("proxy", "8443", "readyz"),
+        ("controller-1", "8470", "healthz"),
+        ("controller-2", "8470", "healthz"),
     ):
-        url = f"https://127.0.0.1:{cluster_with_tls.port(service, port)}/readyz"
+        url = f"https://127.0.0.1:{cluster_with_tls.port(service, port)}/{probe}"
         assert httpx.get(url, verify=trusted).status_code == 200
     plain = f"http://127.0.0.1:{cluster_with_tls.port('proxy', '8470')}"
     for number in range(8):
