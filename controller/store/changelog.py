@@ -4,17 +4,20 @@ Only the controller that holds the database writes to them, in transactions that
 whoever takes over reads logs that nobody writes to any more.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import groupby
+from math import inf
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, Row, delete, select
 
 from controller.commit.batch import Batch, rows_of
 from controller.database.statements import insert_rows
 from controller.schema import changelog, marks
-from controller.store.marks import StoredMarks, dump_position
+from controller.store.marks import dump_position, read_newest
 from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
 from tidegauge.marks import Mark
 
@@ -22,6 +25,7 @@ dump_entry = msgspec.msgpack.Encoder().encode
 load_entry = msgspec.msgpack.Decoder(Entry).decode
 
 _IN_PARTS = {"yield_per": 100}
+_NO_ENTRIES = inf, ()
 
 
 @dataclass(slots=True)
@@ -58,31 +62,45 @@ class Changelogs:
         if changes.ends_compaction:
             batch.write_together(_delete, _Needless(stream_key, log.restated_from))
 
-    def entries(self, connection: Connection, stream_key: int) -> Iterator[bytes]:
-        """Read the changelog of a stream, from which `add` goes on.
-
-        What a failed transaction wrote is not there; that some numbers are left out does no harm.
-        """
-        log = self._logs.setdefault(stream_key, _Log())
-        query = select(changelog.c.number, changelog.c.entry).order_by(changelog.c.number)
-        rows = connection.execute(
-            query.where(changelog.c.stream_key == stream_key), execution_options=_IN_PARTS
-        )
-        for number, entry in rows:
-            log.last = max(log.last, number)
-            yield entry
-
     def forget(self, stream_key: int) -> None:
         """Forget a stream that was deleted, whose rows are purged."""
         self._logs.pop(stream_key, None)
 
-    def restore(self, connection: Connection, stream_key: int) -> StoredAggregation:
-        """Read everything that was stored of a stream's aggregation."""
-        found = StoredMarks(connection, stream_key)
-        return StoredAggregation(
-            newest=found.newest,
-            entries=map(load_entry, self.entries(connection, stream_key)),
+    def restore(
+        self, connection: Connection, keys: Sequence[int]
+    ) -> Iterator[StoredAggregation]:
+        """Read what was stored of aggregations: of a stream, or of all by rising key.
+
+        The entries of each have to be read before the next; `add` goes on from them. Two queries
+        read everything: some for each of 10 000 streams would be a minute of round trips.
+        What a failed transaction wrote is not there; that some numbers are left out does no harm.
+        """
+        if not keys:
+            return
+        newest = read_newest(connection, keys[0], keys[-1])
+        by_stream = groupby(
+            _read_entries(connection, keys[0], keys[-1]), attrgetter("stream_key")
         )
+        key_found, rows = next(by_stream, _NO_ENTRIES)
+        for key in keys:
+            while key_found < key:  # of a stream that was deleted, and is not purged yet
+                key_found, rows = next(by_stream, _NO_ENTRIES)
+            entries = self._load(key, rows if key_found == key else ())
+            yield StoredAggregation(newest=newest.get(key), entries=entries)
+
+    def _load(self, stream_key: int, rows: Iterable[Row[Any]]) -> Iterator[Entry]:
+        log = self._logs.setdefault(stream_key, _Log())
+        for row in rows:
+            log.last = max(log.last, row.number)
+            yield load_entry(row.entry)
+
+
+def _read_entries(connection: Connection, first_key: int, last_key: int) -> Iterable[Row[Any]]:
+    """Read entries in parts, since all may be more than fit into memory."""
+    query = select(changelog).where(changelog.c.stream_key.between(first_key, last_key))
+    return connection.execute(
+        query.order_by(changelog.c.stream_key, changelog.c.number), execution_options=_IN_PARTS
+    )
 
 
 def _mark_row(stream_key: int, one: Mark) -> tuple[object, ...]:

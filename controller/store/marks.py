@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from controller.database.statements import delete_rows
-from controller.schema import marks
+from controller.schema import marks, streams
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
@@ -93,6 +93,23 @@ class StoredMarks(Sequence[Mark]):
     def _newest_row(self) -> Row[Any] | None:
         query = self._of_stream.order_by(marks.c.revision.desc()).limit(1)
         return self._connection.execute(query).first()
+
+
+def read_newest(connection: Connection, first_key: int, last_key: int) -> dict[int, Mark]:
+    """Read the newest mark of each stream with a key from the first to the last, if it has any.
+
+    Column by column: so the database looks each up by its key, however many marks there are.
+    """
+    newest = select(marks).where(marks.c.stream_key == streams.c.key)
+    newest = newest.order_by(marks.c.revision.desc()).limit(1)
+    columns = (
+        newest.with_only_columns(column).scalar_subquery().label(column.name)
+        for column in marks.c
+        if column is not marks.c.stream_key
+    )
+    query = select(streams.c.key, *columns).where(streams.c.key.between(first_key, last_key))
+    rows = connection.execute(query)
+    return {row.key: _mark(row) for row in rows if row.revision is not None}
 
 
 class MarkRow(NamedTuple):

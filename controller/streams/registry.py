@@ -19,6 +19,7 @@ from controller.store.truncation import Truncation
 from controller.streams import load as loading
 from controller.streams.stream import Identity, StreamState, settings_of
 from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.changes import StoredAggregation
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.errors import UnknownStreamError
 from tidegauge.names import StreamName
@@ -115,7 +116,11 @@ class Registry:
 
         def read(connection: Connection) -> list[StreamState]:
             rows = storage.read_streams(connection, keys)
-            return [_read_stream(connection, row, self) for row in rows]
+            stored = self.changelogs.restore(connection, [row.key for row in rows])
+            return [
+                _read_stream(connection, row, self, stored=aggregation)
+                for row, aggregation in zip(rows, stored, strict=True)
+            ]
 
         return await self._database.read(read, patient=True)
 
@@ -128,11 +133,12 @@ class Registry:
             self.add(state)
 
 
-def _read_stream(connection: Connection, row: Row[Any], host: Registry) -> StreamState:
+def _read_stream(
+    connection: Connection, row: Row[Any], host: Registry, *, stored: StoredAggregation
+) -> StreamState:
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = TopologyInfo.model_validate_json(row.topology).to_topology()
-    stored = host.changelogs.restore(connection, row.key)
     aggregator = Aggregator.restore(str(name), settings_of(config), topology, stored)
     log: EmbeddedLog | ExternalLog = ExternalLog()
     if config.log == "embedded":

@@ -97,10 +97,9 @@ class Stream:
         else:
             self.core = stored
 
-    def check(self, connection: Connection) -> None:
+    def check(self, found: StoredAggregation) -> None:
         """What is stored, in the database and in memory, is what this aggregation is."""
-        stored, plain = self._read(connection), self._restored(self.plain.stored())
-        assert stored is not None
+        stored, plain = self._restored(found), self._restored(self.plain.stored())
         seen = [self._seen(one) for one in (self.core, stored, plain)]
         assert seen[0] == seen[1] == seen[2]
         assert self._go_on(stored) == self._go_on(plain)
@@ -123,7 +122,8 @@ class Stream:
     def _read(self, connection: Connection) -> Aggregator | None:
         if not storage.read_streams(connection, [self.key]):
             return None
-        return self._restored(self.house.store.restore(connection, self.key))
+        (stored,) = self.house.store.restore(connection, [self.key])
+        return self._restored(stored)
 
     def _restored(self, stored: StoredAggregation) -> Aggregator:
         return Aggregator.restore(NAME, self.core.settings, TOPOLOGY, stored)
@@ -212,8 +212,14 @@ class House:
         await self.check()
 
     async def check(self) -> None:
-        for stream in self.slots.values():
-            await self.database.read(stream.check)
+        await self.database.read(self._check)
+
+    def _check(self, connection: Connection) -> None:
+        """Check all streams as a start reads them, beside rows of deleted ones."""
+        by_key = {stream.key: stream for stream in self.slots.values()}
+        keys = sorted(by_key)
+        for key, found in zip(keys, self.store.restore(connection, keys), strict=True):
+            by_key[key].check(found)
 
     def _decisions(self, turn: Turn) -> Iterable[Callable[[Batch], None]]:
         compacted = [self.slots[slot] for slot in turn.compacted if slot in self.slots]
