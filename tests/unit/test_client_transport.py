@@ -360,6 +360,16 @@ def test_a_redirect_in_a_circle_is_an_unreachable_service(
     _ask(f"{standby.url},{holder.url}", retry_for=timedelta(0))
 
 
+def test_a_holder_that_cannot_be_reached_is_named(
+    pair: tuple[_Controllers, _Controllers],
+) -> None:
+    standby, _ = pair
+    standby.location = gone = f"http://127.0.0.1:{free_port()}"
+    said = rf"stands by for {gone} \(its --advertise-url\), which cannot be reached: connection refused"
+    with pytest.raises(ServiceUnreachableError, match=said):
+        _ask(standby.url, retry_for=timedelta(0))
+
+
 @pytest.mark.parametrize(
     ("asked", "location", "said"),
     [

@@ -239,7 +239,7 @@ class Transport:
                 holder = target_of(location, asked=url, path=path)
             except RedirectError as error:
                 raise httpx.ConnectError(str(error)) from error
-            response = await self._http(holder).send(build(holder))
+            response = await self._follow(holder, build(holder), asked=url)
             if response.status_code == HTTPStatus.TEMPORARY_REDIRECT:
                 reason = (
                     f"{url} redirects to {holder}, which redirects, too: none of them holds"
@@ -248,6 +248,17 @@ class Transport:
         if not _stands_by(response):
             self._route.prefer(holder)
         return response
+
+    async def _follow(
+        self, holder: str, request: httpx.Request, *, asked: str
+    ) -> httpx.Response:
+        """Ask the holder; an error names it, since nobody typed its address."""
+        try:
+            return await self._http(holder).send(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            reason = _reason(error)
+        msg = f"{asked} stands by for {holder} (its --advertise-url), which cannot be reached: {reason}"
+        raise httpx.ConnectError(msg)
 
     def _build(
         self,
