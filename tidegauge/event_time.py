@@ -17,6 +17,7 @@ FIRST_TIME = -(2**63)
 BEYOND_SECONDS = 10**11
 """A date is above this in milliseconds, and below it in seconds."""
 
+_SECONDS_OF_2100 = 4_102_444_800
 _YEAR_1_MS, _YEAR_10000_MS = -62_135_596_800_000, 253_402_300_800_000
 """Between which ISO 8601, datetimes and Spark's timestamps lie."""
 _SPAN = re.compile(r"([0-9]{1,9}(?=[a-z])|[0-9]{1,18})(ms|s|m|h|d|)\Z", re.ASCII)
@@ -146,14 +147,19 @@ def looks_like_seconds(value: int) -> bool:
     return 0 < value < BEYOND_SECONDS
 
 
-def refuse_seconds(value: int) -> None:
-    """Raise ``ValueError`` if a time that somebody asks for was probably meant in seconds."""
-    if looks_like_seconds(value):
+def check_unit(value: int) -> None:
+    """Raise ``ValueError`` if a time that somebody asks for was probably meant in another unit.
+
+    Of seconds, only what would be a date of the years up to 2100 in seconds is refused: an archive may begin in 1971.
+    """
+    if 0 < value < _SECONDS_OF_2100:
         msg = (
             f"{value} lies in early 1970: are these seconds? Times are milliseconds, such as "
             f"{value * 1_000}; a stream whose times are as early needs max_future_skew_ms=null"
         )
         raise ValueError(msg)
+    if value != END_OF_TIME and not is_held(value):
+        raise ValueError(describe_unheld(value))
 
 
 def is_held(value: int) -> bool:

@@ -134,7 +134,7 @@ def table_of_groups(groups: Iterable[ListedGroup]) -> Listing:
 
 def table_of_windows(windows: Iterable[TimeWindowInfo]) -> Listing:
     """Show the time windows of a reader group, a line for each stream."""
-    listing = Listing(stream=0, lower=0, upper=2, watermark=1, behind=0, position=3)
+    listing = Listing(stream=0, lower=0, upper=0, watermark=2, behind=1, position=3)
     for one in windows:
         listing.add(
             one.stream,

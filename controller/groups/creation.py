@@ -11,6 +11,7 @@ from controller.streams import history
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, TruncatedError
+from tidegauge.event_time import check_unit
 from tidegauge.groups import start
 from tidegauge.lattice import down_set
 from tidegauge.names import StreamName
@@ -75,6 +76,11 @@ async def _start_in(database: Database, state: StreamState, request: CreateGroup
         _check_cut(cut, state)
         return cut
     if request.start_time is not None:
+        if state.config.max_future_skew_ms is not None:
+            try:
+                check_unit(request.start_time)
+            except ValueError as error:
+                raise InvalidRequestError.of("start_time", str(error)) from None
         position, _ = await history.start_of(database, state, request.start_time)
         return position or {}
     if request.start != "latest" or request.start_cut is not None:

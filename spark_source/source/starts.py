@@ -8,7 +8,7 @@ from spark_source.options.load import Options
 from spark_source.source.group import check_group, starting_position
 from spark_source.source.planner import Offset
 from tidegauge.errors import NotCompleteYetError
-from tidegauge.event_time import refuse_seconds
+from tidegauge.event_time import check_unit
 from tidegauge.lattice import cut_of, down_set
 from tidegauge.log import Extent, Log
 from tidegauge.topology import Position
@@ -31,13 +31,13 @@ def check_stream(client: "reader_client.StreamClient", options: Options) -> None
         problem = f"stream {options.stream} keeps its events itself; leave out log=kafka"
         raise InvalidOptionError("log", problem)
     if config.max_future_skew_ms is not None:
-        _refuse_seconds("startingTime", options.starting_time)
-        _refuse_seconds("endingTime", options.ending_time)
+        _check_unit("startingTime", options.starting_time)
+        _check_unit("endingTime", options.ending_time)
 
 
-def _refuse_seconds(name: str, time: int | None) -> None:
+def _check_unit(name: str, time: int | None) -> None:
     try:
-        refuse_seconds(time or 0)
+        check_unit(time or 0)
     except ValueError as error:
         raise InvalidOptionError(name, str(error)) from None
 

@@ -75,6 +75,7 @@ def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Api) 
     ("starts", "field"),
     [
         ({"start": "latest", "start_time": 5}, "start_time"),
+        ({"start_time": 1_704_110_400}, "start_time"),
         ({"start_time": 5, "start_cut": {}}, "start_cut"),
         ({"start_cut": {"calls/other": {"0": 0}}}, "start_cut"),
     ],

@@ -32,7 +32,6 @@ def _restart(world: QuietWorld) -> None:
         world.start(one)
 
 
-@pytest.mark.parametrize("world", [1, 2], indirect=True, ids=["alone", "two"])
 def test_a_lease_is_renewed_by_every_call_and_ends_in_listening_time_alone(
     world: QuietWorld, slow_log: LogApi
 ) -> None:
@@ -54,7 +53,6 @@ def test_a_lease_is_renewed_by_every_call_and_ends_in_listening_time_alone(
     assert slow_log.events() == numbered(5, 1)
 
 
-@pytest.mark.parametrize("world", [1, 2], indirect=True, ids=["alone", "two"])
 def test_a_finished_transaction_is_remembered_for_a_day(
     world: QuietWorld, slow_log: LogApi
 ) -> None:

@@ -1,9 +1,11 @@
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from tidegauge.event_time import (
     END_OF_TIME,
+    check_unit,
     describe_unheld,
     is_held,
     parse_event_time,
@@ -73,3 +75,17 @@ def test_readers_hold_the_years_1_to_9999() -> None:
 )
 def test_a_time_that_no_reader_can_hold_is_explained_by_its_unit(time: int, said: str) -> None:
     assert describe_unheld(time).endswith(said)
+
+
+@pytest.mark.parametrize("value", [0, -62_135_596_800_000, 31_536_000_000, END_OF_TIME])
+def test_times_of_old_archives_and_the_end_of_time_are_asked_for(value: int) -> None:
+    check_unit(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(1_704_110_400, "are these seconds?"), (1_704_110_400_000_000, "are these microseconds?")],
+)
+def test_a_time_in_another_unit_is_refused_where_it_is_asked_for(value: int, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        check_unit(value)

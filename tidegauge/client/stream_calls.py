@@ -17,9 +17,9 @@ from tidegauge.errors import (
 )
 from tidegauge.event_time import (
     check_span,
+    check_unit,
     describe_event_time,
     describe_span,
-    refuse_seconds,
     to_event_time,
 )
 from tidegauge.names import StreamName
@@ -360,7 +360,7 @@ class StreamCalls:
     async def _reach(self, wanted: int) -> int:
         found = await self.describe()
         if found.config.max_future_skew_ms is not None:
-            refuse_seconds(wanted)
+            check_unit(wanted)
         watermark, revision = found.watermark, found.revision
         while watermark is None or watermark < wanted:
             page = await self._get(
