@@ -5,17 +5,20 @@ clock, more or less, so that the watermark can be compared with the time that it
 """
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from math import inf
 
+import httpx
 import pyarrow as pa
 
 from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
 from tests.simulation import clocks
 from tests.simulation.ledger import (
+    DEAD_AFTER_MS,
     Checkpoint,
     GroupBook,
     StreamBook,
@@ -23,10 +26,12 @@ from tests.simulation.ledger import (
     Written,
 )
 from tests.simulation.world import Expected, Program, Work, World
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.client.transport import Transport
 from tidegauge.errors import (
     EventsNeededError,
     InvalidTransitionError,
+    OutcomeUnknownError,
     ReaderFencedError,
     SegmentLimitError,
     StreamReplacedError,
@@ -37,9 +42,12 @@ from tidegauge.errors import (
     UnknownStreamError,
     WriterFencedError,
 )
+from tidegauge.lattice import down_set
 from tidegauge.marks import Mark
 from tidegauge.wire.columns import EVENT_SCHEMA
-from tidegauge.wire.events import ARROW, SEQUENCE_HEADER
+from tidegauge.wire.events import ARROW, NDJSON, SEQUENCE_HEADER, EventsAppended
+from tidegauge.wire.groups import TimeWindowInfo
+from tidegauge.wire.streams import StreamInfo
 from tidegauge.wire.transactions import (
     BatchAppended,
     BatchOfTransactions,
@@ -55,16 +63,20 @@ PATIENCE = timedelta(seconds=300)
 _OLDEST_MS = 80
 """How far an event's time may lie in the past."""
 _KEYS = 4
+_ANY = 10**9
+"""Keys of which none comes twice: what is not repeated may overtake what is late."""
 _REST_S = 1.0
 """Between two notes in the calm."""
 _OFTEN_IN_CALM = 0.25
 """How often writers write something, too."""
 _LEASE = timedelta(seconds=5)
 """Of transactions, whose events take less to write."""
+_PATIENCE_OF_GLANCES_S = 3.0
 _NEVER_MS = 4_000_000
 """Further ahead than clocks may be wrong."""
 OF_READERS: Expected = (ReaderFencedError, UnknownReaderError, InvalidTransitionError)
 """What a reader may hear that was silent for too long, and was taken offline."""
+OF_IMPATIENCE: Expected = (EventsNotStoredError, ServiceUnreachableError)
 OF_DELETION: Expected = (UnknownStreamError, StreamReplacedError, EventsNotStoredError)
 
 
@@ -72,14 +84,23 @@ class Pen:
     """Writes events in the book of a stream, as one process of a writer."""
 
     def __init__(
-        self, program: Program, book: StreamBook, told: int | None, lag_ms: int = 0
+        self,
+        program: Program,
+        book: StreamBook,
+        told: int | None,
+        lag_ms: int = 0,
+        *,
+        keys: int = _KEYS,
     ) -> None:
         self._program = program
         self._lag_ms = lag_ms
         self._book = book
         self.promised = told or 0
+        self.noted: int | None = None
+        """What it noted last, accepted or not."""
         self.risen_s = -inf
         """When it promised more than before: the same again is no progress."""
+        self._keys = keys
         self._count = 0
         self._open: list[str] = []
 
@@ -93,7 +114,7 @@ class Pen:
         time = clocks.true_ms() - program.random.randrange(_OLDEST_MS) - self._lag_ms
         made = Written(
             value=f"{program.name}#{program.process}:{self._count}",
-            key=f"{program.name}/{program.random.randrange(_KEYS)}",
+            key=f"{program.name}/{program.random.randrange(self._keys)}",
             time=self.promised - late_ms if late_ms else max(time, self.promised),
             order=(program.process, self._count),
             writer=program.name,
@@ -108,12 +129,23 @@ class Pen:
     def promise(self) -> int:
         time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS) - self._lag_ms
         if time > self.promised:
-            self.promised, self.risen_s = time, self._program.world.loop.time()
+            self.promised, self.risen_s = time, self._program.world.listened_s
         return self.promised
 
+    def note(self) -> int:
+        """Return a time to note."""
+        self.noted = self.promise()
+        return self.noted
+
     def acknowledge(self) -> None:
-        """Record that all that was written outside transactions is stored."""
+        """Record that all is stored that was written outside transactions, and noted."""
         self._book.acknowledged |= set(self._open)
+        self._open.clear()
+        if self.noted is not None:
+            self._book.accept(self._program.name, self.noted, self.risen_s)
+
+    def forget(self) -> None:
+        """Record that nobody knows whether what was written is stored."""
         self._open.clear()
 
 
@@ -145,12 +177,13 @@ def write(
     lag_ms: int = 0,
     stays_s: float = inf,
     leaves: bool = False,
+    patience: timedelta = PATIENCE,
 ) -> Work:
     """Write events, note time, flush, and commit transactions; come back now and then."""
 
     async def work(program: Program) -> None:
         random, stream = program.random, book.name
-        writer = AsyncWriter(world.url(), stream, program.name, retry_for=PATIENCE)
+        writer = AsyncWriter(world.url(), stream, program.name, retry_for=patience)
         await writer.open()
         pen = Pen(program, book, writer.told_time, lag_ms)
         until_s = world.loop.time() + random.uniform(0.5, 1.5) * stays_s
@@ -158,7 +191,7 @@ def write(
             if world.loop.time() > until_s and not world.is_calm:
                 await writer.close()
                 until_s += stays_s
-                writer = AsyncWriter(world.url(), stream, program.name, retry_for=PATIENCE)
+                writer = AsyncWriter(world.url(), stream, program.name, retry_for=patience)
                 await writer.open()
             if random.random() < transactions and not world.is_calm:
                 await _transact(writer, pen, program, book)
@@ -167,11 +200,10 @@ def write(
                     late_ms = random.randrange(1, 500) if random.random() < lies else 0
                     await _write(writer, pen.event(late_ms=late_ms))
             if world.is_calm or random.random() < 0.8:
-                writer.note_time(pen.promise())
+                writer.note_time(pen.note())
             if world.is_calm or random.random() < flushes:
                 await writer.flush()
                 pen.acknowledge()
-                book.heard[program.name] = pen.risen_s
             await _rest(program, 0.5)
         if leaves:
             await writer.leave()
@@ -198,7 +230,7 @@ class _ChangedItsMindError(Exception):
 
 async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: StreamBook) -> None:
     random, loop = program.random, program.world.loop
-    unit, began_s = "", loop.time()
+    unit, began_s, noted = "", loop.time(), pen.noted
     try:
         async with writer.transaction(timeout=_LEASE) as transaction:
             unit = transaction.id
@@ -210,7 +242,8 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
             if random.random() < 0.15:
                 raise _ChangedItsMindError  # noqa: TRY301 (as users do)
             if random.random() < 0.6:
-                transaction.note_time(pen.promise())
+                noted = pen.promise()
+                transaction.note_time(noted)
     except _ChangedItsMindError:
         book.units[unit] = "aborted"
     except TransactionFinishedError as error:  # its lease ended while it reached nobody
@@ -219,6 +252,7 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
             book.troubles.append(f"timed out early: {error!r} after {loop.time() - began_s} s")
     else:
         book.units[unit] = "committed"
+        pen.noted = noted
         pen.acknowledge()  # a commit flushes
 
 
@@ -240,6 +274,46 @@ def report(world: World, book: StreamBook) -> Work:
             await reporter.note_time(pen.promise(), dict(position))
             await _rest(program, 0.6)
         await reporter.close()
+
+    return work
+
+
+def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
+    """Append NDJSON and note time with it; without keys nothing is repeated that may be done."""
+    promised: int | None = None
+
+    async def work(program: Program) -> None:
+        nonlocal promised
+        transport = Transport(world.url(), retry_for=PATIENCE)
+        pen = Pen(program, book, promised, keys=_ANY)
+        while world.is_writing:
+            # Nobody waits for it before its first note is accepted.
+            is_known = program.name in book.noted
+            events = [pen.event(is_known=is_known) for _ in range(program.random.randrange(1, 4))]
+            lines = [
+                json.dumps({"key": one.key, "event_time": one.time, "value": one.value})
+                for one in events
+            ]
+            headers = {"content-type": NDJSON}
+            if is_keyed:
+                headers["idempotency-key"] = events[0].value
+            promised = pen.note()
+            try:
+                await transport.request(
+                    "POST",
+                    f"/v1/streams/{book.name}/events",
+                    answer=EventsAppended,
+                    body="\n".join(lines).encode(),
+                    headers=headers,
+                    params={"writer": program.name, "note_time": str(promised)},
+                    retry=is_keyed,
+                )
+            except (OutcomeUnknownError, ServiceUnreachableError):
+                pen.forget()
+            else:
+                pen.acknowledge()
+            await _rest(program, 0.4)
+        await transport.aclose()
 
     return work
 
@@ -332,9 +406,13 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
                 position = (await reader.checkpoint("here")).get(book.stream.name, {})
                 book.checkpoints.append(Checkpoint(tuple(position.items()), len(book.got)))
             if random.random() < 0.3:
-                window = await reader.get_time_window(book.stream.name)
+                of_stream = {"stream": book.stream.name}
+                window = await reader.group.call(
+                    "GET", "/time-window", TimeWindowInfo, params=of_stream
+                )
                 if window.lower is not None:
-                    book.windows.append(Window(window.lower, len(book.got)))
+                    at = tuple(window.position.items())
+                    book.windows.append(Window(window.lower, window.upper, at, len(book.got)))
             if world.loop.time() > until_s:
                 await reader.close()
                 await asyncio.sleep(random.random())
@@ -368,23 +446,34 @@ def watch(world: World, book: StreamBook) -> Work:
 
 
 def glance(world: World, book: StreamBook) -> Work:
-    """Ask one controller, and another: nobody is told a watermark that is older than the question."""
+    """Ask one controller, and another: nobody is told what is older than the question."""
 
     async def work(program: Program) -> None:
+        # Not a client that goes to the holder: also those are asked that hold no more.
+        client = httpx.AsyncClient(transport=world.network, timeout=_PATIENCE_OF_GLANCES_S)
         while not world.is_calm:
-            client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
-            known = book.watermark
-            with suppress(TimeoutError):  # when it asks again, another may have taken over
-                async with asyncio.timeout(0.5):
-                    told = (await client.describe()).watermark or 0
-                    if told < known:
+            stored = len(book.acknowledged)
+            known = tuple(map(max, book.seen, (0, 0, stored, 0, 0)))
+            with suppress(httpx.TransportError):
+                answer = await client.get(f"{world.url()}/v1/streams/{book.name}")
+                if answer.is_success:
+                    told = _growing(StreamInfo.model_validate_json(answer.content))
+                    if any(now < before for now, before in zip(told, known, strict=True)):
                         said = f"{program.name} knew {known}, and was told {told}"
                         book.troubles.append(f"old: {said}")
-                    book.watermark = max(book.watermark, told)
-                    await asyncio.sleep(program.random.random() * 0.5)
-            await client.aclose()
+                    book.grow(told)
+            await asyncio.sleep(program.random.random() * 0.2)
+        await client.aclose()
 
     return work
+
+
+def _growing(info: StreamInfo) -> tuple[int, ...]:
+    """Return what of a stream only grows: watermark, marks, events, segments, and truncated events."""
+    topology = info.topology.to_topology()
+    gone = down_set(topology, info.first_cut or {})
+    tail = sum((info.tail or {}).values())
+    return info.watermark or 0, info.revision, tail, len(topology.segments), sum(gone.values())
 
 
 def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
@@ -396,7 +485,10 @@ def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
         for one in groups:
             group = AsyncReaderGroup(world.url(), one.name, retry_for=PATIENCE)
             await group.create(
-                [book.name], start="earliest", heartbeat_ms=800, dead_after_ms=2_500
+                [book.name],
+                start="earliest",
+                heartbeat_ms=800,
+                dead_after_ms=DEAD_AFTER_MS,
             )
             await group.aclose()
         await client.aclose()
@@ -409,6 +501,7 @@ def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float) 
     all_acts: dict[str, Callable[[AsyncStreamClient, Program, StreamBook], object]] = {
         "scale": _scale,
         "truncate": _truncate,
+        "force": partial(_truncate, force=True),
         "look": _look,
     }
 
@@ -437,7 +530,9 @@ async def _scale(client: AsyncStreamClient, program: Program, _book: StreamBook)
         pass
 
 
-async def _truncate(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
+async def _truncate(
+    client: AsyncStreamClient, program: Program, book: StreamBook, *, force: bool = False
+) -> None:
     info = await client.describe()
     if info.watermark is None:
         return
@@ -445,14 +540,15 @@ async def _truncate(client: AsyncStreamClient, program: Program, book: StreamBoo
     # Also where it is refused: a copy may come late, when groups have read on.
     book.truncated_below = max(time, book.truncated_below or 0)
     with suppress(EventsNeededError):
-        await client.truncate(time=time)
+        await client.truncate(time=time, force=force)
 
 
 async def _look(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
     await client.explain()
-    at = program.random.choice(sorted(book.written) or [""])
+    at = program.random.choice(sorted(book.acknowledged) or [""])
     if at:
-        await client.marks_at_time(book.written[at].time)
+        found = await client.marks_at_time(book.written[at].time)
+        book.starts.append((found.time, dict(found.start or {})))
 
 
 def seal_at_end(world: World, book: StreamBook, writers: list[Program]) -> Work:

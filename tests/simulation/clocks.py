@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 _OURS = ("controller", "reader_client", "tidegauge", "writer_client")
@@ -18,27 +19,44 @@ _WALL_S = 1_750_000_000
 """When every run begins, by the wall clock."""
 
 
+@dataclass
+class Errors:
+    """What is wrong with the clocks of one process."""
+
+    skew_s: float = 0.0
+    """How far its wall clock is ahead."""
+    rate: float = 1.0
+    """Of its boot clock, by which it has a lease or stands by."""
+    suspended_s: float = 0.0
+    """How long its machine was suspended, when the monotonic clock stood and the others went on."""
+
+
 class _Source:
     """Where the clocks read: nothing moves between two runs."""
 
     elapsed_s: Callable[[], float] = staticmethod(lambda: 0.0)
-    skew_s: Callable[[], float] = staticmethod(lambda: 0.0)
-    """How far the wall clock of the present process is wrong."""
+    errors: Callable[[], Errors] = staticmethod(Errors)
+    """Of the present process."""
 
 
-def use(elapsed_s: Callable[[], float], skew_s: Callable[[], float]) -> None:
+def use(elapsed_s: Callable[[], float], errors: Callable[[], Errors]) -> None:
     """Read virtual time from here, from now on."""
-    _Source.elapsed_s, _Source.skew_s = staticmethod(elapsed_s), staticmethod(skew_s)
+    _Source.elapsed_s, _Source.errors = staticmethod(elapsed_s), staticmethod(errors)
 
 
 def monotonic_s() -> float:
-    """Read the monotonic clock, which all processes share."""
-    return 1_000.0 + _Source.elapsed_s()
+    """Read the monotonic clock of the present process."""
+    return 1_000.0 + _Source.elapsed_s() - _Source.errors().suspended_s
+
+
+def boot_s() -> float:
+    """Read the boot clock of the present process."""
+    return 1_000.0 + _Source.elapsed_s() * _Source.errors().rate
 
 
 def wall_s() -> float:
     """Read the wall clock of the present process."""
-    return _WALL_S + _Source.elapsed_s() + _Source.skew_s()
+    return _WALL_S + _Source.elapsed_s() + _Source.errors().skew_s
 
 
 def true_ms() -> int:
@@ -62,7 +80,7 @@ _VIRTUAL: dict[str, Callable[..., Any]] = {
     "perf_counter_ns": _in_ns(monotonic_s),
     "time": wall_s,
     "time_ns": _in_ns(wall_s),
-    "clock_gettime": lambda _clock: monotonic_s(),
+    "clock_gettime": lambda _clock: boot_s(),
     "sleep": _sleep,
 }
 """In place of what Python's module has; no two are the same object."""

@@ -8,15 +8,17 @@ from typing import Any
 
 from fastapi import routing
 
+from controller.cluster import Right
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from tests.simulation.choices import Choices
+from tests.simulation.clocks import Errors
 from tests.simulation.databases import open_disk
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Node, SimulatedLoop
 from tests.simulation.network import Network
 
-LEASE_MS = 1_500
+LEASE_MS = 1_000
 _TICK_S = 0.1  # as often as the server looks
 _GRACE_S = 10.0
 
@@ -53,6 +55,8 @@ class Controller:
         self.app: ControllerApp
         self.is_up = False
         self.starts = 0
+        self.left_ms = 0
+        """Listening time when it last left."""
         self._asked_to_end: asyncio.Event
         self._may_run = asyncio.Event()
         self._ended = asyncio.Event()
@@ -63,7 +67,9 @@ class Controller:
             await self._may_run.wait()
             self.starts += 1
             skew_s = self._choices.between("skew", -0.2, 0.2)
-            self.node = node = Node(f"{self.name}#{self.starts}", self._loop, skew_s=skew_s)
+            rate = self._choices.between("rate", 0.98, 1.02)
+            errors = Errors(skew_s, rate)
+            self.node = node = Node(f"{self.name}#{self.starts}", self._loop, errors)
             self._asked_to_end, self._ended = asyncio.Event(), asyncio.Event()
             node.on_kill += [partial(self._network.close_all, node), self._note_end]
             node.spawn(self._run(node), name="the server").add_done_callback(
@@ -72,7 +78,8 @@ class Controller:
             await self._ended.wait()
             self.is_up = False
             node.kill()  # what is left of a process ends with it
-            await asyncio.sleep(self._choices.between("restart", 0.05, 1.0))
+            # Half of them at once, as others that were killed with them.
+            await asyncio.sleep(max(0.05, self._choices.between("restart", -1.0, 1.0)))
 
     def start(self) -> None:
         self._may_run.set()
@@ -91,6 +98,35 @@ class Controller:
     async def until_ended(self) -> None:
         await self._ended.wait()
 
+    @property
+    def holds(self) -> bool:
+        """Whether it holds the database, and has read it back."""
+        return self.is_up and self.app.process.holds
+
+    @property
+    def lease(self) -> str:
+        """The id of the lease that it has, or had last; empty for none."""
+        return getattr(self.app.process.right, "_id", "") if self.is_up else ""
+
+    @property
+    def is_entitled(self) -> bool:
+        """Whether the database says that this controller holds it."""
+        if not self._disk.is_shared:
+            return True
+        return self._disk.look("SELECT id FROM holder") == [(self.lease,)]
+
+    def _note_what_is_left(self, right: Right) -> None:
+        """Record the listening time at which the right is given back."""
+        leave = right.leave
+
+        async def leave_then() -> None:
+            tenure = self.app.process.tenure
+            if tenure is not None and tenure.parts.health.started:
+                self.left_ms = tenure.parts.clocks.listening.now_ms()
+            await leave()
+
+        right.leave = leave_then  # type: ignore[method-assign]
+
     def _note_end(self) -> None:
         self.is_up = False
         self._ended.set()
@@ -98,6 +134,7 @@ class Controller:
     async def _run(self, node: Node) -> None:
         settings = ServeSettings(lease_ms=LEASE_MS, port=0)
         right = open_disk(self._disk, address=self.url, lease_ms=LEASE_MS)
+        self._note_what_is_left(right)
         self.app = app = create_app(settings, right=right)
         async with _lifespan(app):
             self._loop.trace("up", node.name)

@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 
-from controller.cluster import FileLock, Lease, Right
+from controller.cluster import FileLock, Lease, Right, lease
 from controller.database import (
     Database,
     DatabaseAddress,
@@ -22,13 +22,15 @@ from controller.database import (
 )
 from controller.database.sqlite import SqliteDatabase
 from controller.database.writer_thread import WriterThread
-from tests.simulation.dialect import Speech
-from tests.simulation.disk import Disk, Plan
+from tests.simulation.dialect import LeaseLost, Speech
+from tests.simulation.disk import Disk, LockedError, Plan
 from tests.simulation.kernel import current_node
 from tests.simulation.threads import NoExecutor, SimulatedThread
 
 _T = TypeVar("_T")
 _ADDRESS = DatabaseAddress.parse("postgresql://simulated/simulated")
+_LONGEST_LOCK_S = 1.0
+"""As whoever takes over asks PostgreSQL."""
 
 
 def open_disk(disk: Disk, *, address: str, lease_ms: int) -> Right:
@@ -65,37 +67,38 @@ class _Sole(SqliteDatabase):
     def check(self, connection: Connection) -> None:
         """Find nothing wrong."""
 
+    def plan(self) -> Plan:
+        # What is written without a log of what is to be done is not sent anywhere.
+        self._plan = self._disk.plan_write()._replace(is_sent_whole=False)
+        return self._plan
+
+    def begin(self) -> None:
+        """Begin with the rest."""
+
+    def end(self) -> None:
+        """End with the rest."""
+
     def _set_quick(self, *, is_quick: bool) -> None:
         self._is_quick = self._disk.choices.of("quick").random() < 0.7
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
-        disk = self._disk
         # On the event loop none was made: it takes no time there.
-        plan, self._plan = self._plan or disk.plan_write(0.0), None
-        disk.note(plan.fate)
+        plan, self._plan = self._plan or self._disk.plan_write(), None
+        self._disk.note(plan.fate)
         if plan.fate == "refused":
             raise _full()
-        if plan.fate == "last before":
-            current_node().kill_here()
-        result = super()._transaction(work)
-        if plan.fate == "last behind":
-            current_node().kill_here()
-        return result
+        return super()._transaction(work)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
-        if self._disk.plan_read().fate != "well":
+        if self._disk.fails_to_read():
             raise _full()
         return super()._reading(work)
 
     def _make_writer(self, name: str) -> WriterThread:
-        return SimulatedThread(self._disk.loop, self._delay)
+        return SimulatedThread(self._disk.loop, self)
 
     def _make_readers(self) -> NoExecutor:
         return NoExecutor()
-
-    def _delay(self) -> float:
-        self._plan = self._disk.plan_write(0.0)
-        return self._plan.delay_s
 
 
 def _begin(connection: Connection) -> None:
@@ -107,94 +110,178 @@ class _NoLock:
         pass
 
 
-class _Fated:
-    """What becomes of the transactions of one thread, as the disk plans it."""
+class _Server:
+    """Answers `controller.cluster.lease.server_of`."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.timeline = disk.timeline
+
+    def execute(self, _text: str) -> "_Server":
+        return self
+
+    def fetchone(self) -> tuple[str]:
+        return (self.timeline,)
+
+
+class _Connection:
+    """One connection to the shared database, with what the disk plans for its transactions."""
 
     _disk: Disk
+    name = "tidegauge"
 
     def __init__(self) -> None:
-        self._fate = "well"
-        self._plan = Plan(0.0)
+        self.locked = ""
+        self.is_ended = False
+        self._plan = Plan()
+        self._crashes = self._disk.crashes
+        self._locked_since: float | None = None
+        current_node().on_kill.append(self._note_kill)
 
-    def engine(self, options: dict[str, Any]) -> Engine:
-        engine = _engine(self._disk, options.get("poolclass", QueuePool))
-        Speech(engine, notify=self._disk.notify, commit=self._commit)
+    def plan(self) -> Plan:
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        self._disk.begun.append(self)
+        self.is_ended = False
+
+    def end(self) -> None:
+        self.locked, self._locked_since = "", None
+        if self in self._disk.begun:
+            self._disk.begun.remove(self)
+
+    def engine(self, pool: type[Pool]) -> Engine:
+        engine = _engine(self._disk, pool)
+        Speech(engine, self)
+        event.listen(engine, "connect", lambda *_: self._connected())
         return engine
 
-    def _commit(self) -> None:
-        fate = self._fate
+    def lock(self, lease_id: str) -> None:
+        """Lock the row of a lease; raises if there is none."""
+        if not self._disk.look("SELECT 1 FROM holder WHERE id = ?", lease_id):
+            raise LeaseLost("no lease")
+        self.locked = lease_id
+
+    def replace(self, lease_id: str) -> None:
+        """Wait until nobody has locked the row that is to be deleted."""
+        if not self._disk.is_locked(lease_id):
+            return
+        now_s = self._disk.loop.time()
+        self._locked_since = now_s if self._locked_since is None else self._locked_since
+        if now_s - self._locked_since >= _LONGEST_LOCK_S:
+            raise psycopg.errors.LockNotAvailable("lock timeout")
+        raise LockedError
+
+    def end_sessions(self, name: str) -> None:
+        self._disk.end_sessions(name)
+
+    def notify(self) -> None:
+        self._disk.notify()
+
+    def commit(self) -> None:
+        """Commit, or not, as it was planned."""
+        fate = self._plan.fate
         if fate == "away":
             self._disk.connection.rollback()
         elif fate == "unanswered":
             self._disk.connection.commit()
-        elif fate == "last before":
-            self._disk.connection.rollback()
-            current_node().kill_here()
-        elif fate == "last behind":
-            self._disk.connection.commit()
-            current_node().kill_here()
         if fate in {"away", "unanswered"}:
             raise psycopg.OperationalError("the connection is lost")
 
-    @contextmanager
-    def as_planned(self, thread: str) -> Iterator[None]:
-        plan, self._plan = self._plan, Plan(0.0)
-        self._disk.note(f"{thread} {plan.fate}")
-        if plan.fate == "refused":
+    def carry_out(self, what: str, work: Callable[[], _T]) -> _T:
+        """Run a transaction, unless the database refuses it or its connection is lost."""
+        self._disk.note(f"{what} {self._plan.fate}")
+        if self._plan.fate == "refused":
             raise OperationalError("simulated", None, psycopg.errors.DiskFull("no room"))
-        self._fate = plan.fate
+        if self.is_ended or self._crashes != self._disk.crashes:
+            self._plan = self._plan._replace(fate="away")
         try:
-            yield
+            return work()
         finally:
-            self._fate = "well"
+            self._plan = Plan()
 
-    def thread(self, patience_s: Callable[[], float]) -> SimulatedThread:
-        def delay() -> float:
-            self._plan = self._disk.plan_write(patience_s())
-            return self._plan.delay_s
+    def _connected(self) -> None:
+        self._crashes = self._disk.crashes
 
-        return SimulatedThread(self._disk.loop, delay)
+    def _note_kill(self) -> None:
+        """End what was not sent as a whole."""
+        if not self._plan.is_sent_whole:
+            self.end()
 
 
-class _Shared(_Fated, PostgresDatabase):
-    """PostgreSQL, as far as one serializable database goes."""
+class _Shared(_Connection, PostgresDatabase):
+    """PostgreSQL, as far as one serializable database goes.
+
+    A transaction checks its lease when it begins, and all that it reads and writes is of the moment
+    in which it is carried out.
+    """
 
     def __init__(self, disk: Disk, fence: Fence) -> None:
         self._disk = disk
-        _Fated.__init__(self)
-        PostgresDatabase.__init__(self, _ADDRESS, fence)
+        self._check_lease, self._check_server = fence.begin, fence.connected
+        self._checked: Exception | bool = False
+        _Connection.__init__(self)
+        PostgresDatabase.__init__(self, _ADDRESS, replace(fence, begin=self._check_once))
+        self.name = fence.name
 
     def check(self, connection: Connection) -> None:
         """Find nothing wrong."""
 
+    def plan(self) -> Plan:
+        self._plan = self._disk.plan_write(self.timeout_s)
+        return self._plan
+
+    def begin(self) -> None:
+        super().begin()
+        self._checked = False
+        if self._connection is not None:
+            try:
+                self._check_lease(self._connection)
+                self._checked = True
+            except Exception as error:  # noqa: BLE001 (the transaction raises it)
+                self._checked = error
+            self._connection.rollback()
+
+    def _check_once(self, connection: Connection) -> None:
+        checked, self._checked = self._checked, False
+        if isinstance(checked, Exception):
+            raise checked
+        if not checked:  # on a new connection
+            self._check_lease(connection)
+
+    def _connected(self) -> None:
+        super()._connected()
+        self._check_server(_Server(self._disk))  # type: ignore[arg-type]
+
     def _make_engine(self, _address: object, options: dict[str, Any]) -> Engine:
-        return self.engine(options)
+        return self.engine(options.get("poolclass", QueuePool))
 
     def _transaction(self, work: Callable[[Connection], _T], *, is_pipelined: bool) -> _T:
-        with self.as_planned("database-writer"):
-            return super()._transaction(work, is_pipelined=is_pipelined)
+        transact = partial(super()._transaction, work, is_pipelined=is_pipelined)
+        return self.carry_out("database-writer", transact)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
-        if self._disk.plan_read().fate != "well":
+        if self._disk.fails_to_read():
             lost = psycopg.OperationalError("the connection is lost")
             raise OperationalError("simulated", None, lost, connection_invalidated=True)
+        if self._crashes != self._disk.crashes:
+            self._engine.dispose()
         return super()._reading(work)
 
     def _make_writer(self, name: str) -> WriterThread:
-        return self.thread(lambda: self.timeout_s)
+        return SimulatedThread(self._disk.loop, self)
 
     def _make_readers(self) -> NoExecutor:
         return NoExecutor()
 
 
-class _Session(_Fated, PostgresSession):
-    """The connection of a lease; its server stays the same."""
+class _Session(_Connection, PostgresSession):
+    """The connection of a lease."""
 
     def __init__(self, disk: Disk, patience_s: float) -> None:
         self._disk = disk
-        _Fated.__init__(self)
+        _Connection.__init__(self)
         PostgresSession.__init__(
-            self, _ADDRESS, patience_s=patience_s, server_of=lambda _connection: ""
+            self, _ADDRESS, patience_s=patience_s, server_of=lease.server_of
         )
 
     async def until_notice(self, timeout_s: float) -> None:
@@ -208,12 +295,19 @@ class _Session(_Fated, PostgresSession):
         finally:
             self._disk.listeners.remove(noticed.set)
 
+    def plan(self) -> Plan:
+        self._plan = self._disk.plan_write(self._patience_s, is_lease=True)
+        return self._plan
+
+    def _connected(self) -> None:
+        super()._connected()
+        self.server = self._server_of(_Server(self._disk))  # type: ignore[arg-type]
+
     def _make_engine(self, _address: object) -> Engine:
-        return self.engine({"poolclass": NullPool})
+        return self.engine(NullPool)
 
     def _make_thread(self, _name: str) -> WriterThread:
-        return self.thread(lambda: self._patience_s)
+        return SimulatedThread(self._disk.loop, self)
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
-        with self.as_planned("database-lease"):
-            return super()._transaction(work)
+        return self.carry_out("database-lease", partial(super()._transaction, work))

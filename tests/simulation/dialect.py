@@ -1,18 +1,16 @@
 """Statements for PostgreSQL, as SQLite takes them.
 
-What a controller asks of PostgreSQL is asked here, too. This rewrites it for one
-serializable database: locks of rows are left out, since transactions follow one another, and
-sessions of a server are never stuck. What is about those is tested with a real PostgreSQL.
+What a controller asks of PostgreSQL is asked here, too. This rewrites it for one serializable
+database, in which transactions follow one another. Only the row of the lease is locked by those
+that have begun. What else is about locks and sessions is tested with a real PostgreSQL.
 """
 
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from sqlalchemy import Engine, event
 
-_LEASE = "SELECT 1 FROM holder WHERE id = ?"
 _NOTHING = "SELECT 1 WHERE 0"
 _WHOLE = (
     (re.compile(r"FROM pg_stat_activity WHERE pid = pg_backend_pid"), "SELECT 1, 1"),
@@ -27,27 +25,35 @@ class LeaseLost(psycopg.DatabaseError):
     sqlstate = "TG001"
 
 
+class Listener(Protocol):
+    """Who hears of what is not for SQLite."""
+
+    def lock(self, lease_id: str) -> None:
+        """Lock the row of a lease."""
+
+    def replace(self, lease_id: str) -> None:
+        """Be about to delete the row of a lease."""
+
+    def end_sessions(self, name: str) -> None:
+        """End sessions that are in a transaction."""
+
+    def commit(self) -> None:
+        """Be about to commit."""
+
+    def notify(self) -> None:
+        """Have committed a NOTIFY."""
+
+
 class Speech:
-    """Lets an engine over SQLite take what is for PostgreSQL.
+    """Lets an engine over SQLite take what is for PostgreSQL."""
 
-    Parameters
-    ----------
-    notify
-        Called when a transaction with a NOTIFY is about to be committed.
-    commit
-        Called before each commit.
-    """
-
-    def __init__(
-        self, engine: Engine, *, notify: Callable[[], None], commit: Callable[[], None]
-    ) -> None:
-        self._notify = notify
-        self._commit = commit
+    def __init__(self, engine: Engine, listener: Listener) -> None:
+        self._listener = listener
         self._has_news = False
         event.listen(engine, "before_cursor_execute", self._rewrite, retval=True)
 
     def _rewrite(self, *given: Any) -> tuple[str, Any]:
-        _connection, cursor, text, values, _context, _is_many = given
+        _connection, _cursor, text, values, _context, _is_many = given
         if text in {"BEGIN", "COMMIT"}:
             self._begin_or_commit(text)
             return text, values
@@ -55,9 +61,12 @@ class Speech:
             self._has_news = True
             return _NOTHING, ()
         if "tidegauge_check_lease" in text:
-            if cursor.execute(_LEASE, values).fetchone() is None:
-                raise LeaseLost("no lease")
+            self._listener.lock(*values)
             return _NOTHING, ()
+        if "application_name = " in text:
+            self._listener.end_sessions(*values)
+        if text.startswith("DELETE FROM holder"):
+            self._listener.replace(values[0])
         for pattern, whole in _WHOLE:
             if pattern.search(text):
                 return whole, ()
@@ -69,6 +78,6 @@ class Speech:
         if text == "BEGIN":
             self._has_news = False
             return
-        self._commit()
+        self._listener.commit()
         if self._has_news:
-            self._notify()
+            self._listener.notify()

@@ -1,38 +1,41 @@
 """The database that outlives its controllers: SQLite in memory.
 
-A transaction runs whole at one moment. What happens to it, by seed:
+A transaction is sent, begins, is carried out at one moment, and is heard of: a delay before each. Its
+controller may be killed or paused at any moment of these. What else happens to it, by seed:
 
 ===============  ==========================================================================
 fault            what its caller finds
 ===============  ==========================================================================
 ``refused``      the database refuses it and others for a moment, since its disk is full
-``away``         the connection breaks before the commit (several controllers)
-``unanswered``   the connection breaks behind the commit (several controllers)
+``lost``         the connection breaks, before or behind the commit
 ``hangs``        no answer for as long as the caller is patient; then as one of the two
-``last``         its controller dies, before or behind the commit
-``asleep``       its controller is paused, perhaps for longer than its lease, and then it runs
-``stuck``        no answer to anything that its controller writes, perhaps for longer than its
-                 lease, and then all of that runs (several controllers)
-``slow``         it takes longer
+``late``         it is carried out, and the answer takes its time
+``slow``         one of the delays is longer
+``stuck``        one of the delays is perhaps longer than the lease, for all of a controller, or
+                 only for its lease
 ===============  ==========================================================================
+
+But for ``refused``, ``slow``, kills and pauses these are faults of several controllers.
+A row of a lease is locked as PostgreSQL would lock it. A crash of the database ends all
+connections, and may take renewals of the lease back.
 """
 
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from typing import Any, Literal, NamedTuple
+from functools import cache, partial
+from typing import Any, Literal, NamedTuple, Protocol
 
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from controller.database import migration
-from tests.simulation import clocks
 from tests.simulation.choices import Choices
-from tests.simulation.kernel import SimulatedLoop, current_node
+from tests.simulation.kernel import Node, SimulatedLoop, current_node
 
-_WRITE_S = 0.0006
-_READ_S = 0.0002
+_DELAY_S = 0.0003
+_LONGEST_DETECTION_S = 0.6
+"""So late a controller may stop listening time when an outage begins, and let it go on."""
 SAID = (
     "disk is full",
     "no room",
@@ -40,9 +43,12 @@ SAID = (
     "no lease",
     "does not",
     "nothing for",
+    "on timeline",
+    "taken changes back",
+    "lock timeout",
 )
 """Parts of what it says where it may refuse; whatever else it says, it should never have to."""
-Fate = Literal["well", "refused", "away", "unanswered", "last before", "last behind"]
+Fate = Literal["well", "refused", "away", "unanswered"]
 
 
 class UndyingConnection(sqlite3.Connection):
@@ -56,11 +62,37 @@ class UndyingConnection(sqlite3.Connection):
         return nullcontext()
 
 
+class LockedError(Exception):
+    """A statement has to wait for a lock."""
+
+
 class Plan(NamedTuple):
     """What will become of a transaction."""
 
-    delay_s: float
+    before_s: float = 0.0
+    inside_s: float = 0.0
+    behind_s: float = 0.0
     fate: Fate = "well"
+    is_sent_whole: bool = False
+
+
+class Stuck(NamedTuple):
+    """What of a controller waits."""
+
+    until_s: float
+    part: int
+    """Which delay of a transaction: before it begins, inside, or behind it."""
+    is_lease_alone: bool
+
+
+class Session(Protocol):
+    """A connection with a transaction."""
+
+    name: str
+    locked: str
+    """The row of which lease it has locked; empty for none."""
+    is_ended: bool
+    """Whether the database has ended it."""
 
 
 class Disk:
@@ -78,72 +110,146 @@ class Disk:
             cached_statements=512,
         )
         self.connection.deserialize(_empty_database())
-        for name, arguments, value in (
-            ("clock_timestamp", 0, lambda: float(clocks.true_ms())),
-            ("greatest", 2, max),
-            ("nextval", 1, self._next_value),
-        ):
-            self.connection.create_function(name, arguments, value)
         self.intensity = 0.0
         """How often something happens to a transaction: 1 is seldom."""
         self.usual = 1.0
         """Its intensity in this run, but for the rough times and the calm."""
         self.full_until = -1.0
         """It refuses all transactions that change something, until this time of the loop."""
-        self.stuck_until: dict[str, float] = {}
-        """Controllers whose transactions wait, and how long, s."""
+        self.outages: list[tuple[float, float]] = []
+        """When it did so for long: beginning and end."""
+        self.stuck: dict[str, Stuck] = {}
+        """By controller."""
+        self.disturbed: dict[str, float] = {}
+        """By controller, until when something keeps it from its lease, s."""
+        self.begun: list[Session] = []
+        """Those that are in a transaction."""
+        self.crashes = 0
+        self.timeline = "1"
         self.transactions = 0
-        self._values: dict[str, int] = {}
         self.listeners: list[Callable[[], None]] = []
 
-    def plan_write(self, patience_s: float) -> Plan:
-        choices, much = self.choices, self.intensity
-        delay_s = _WRITE_S * choices.of("disk").uniform(0.5, 2)
+    def plan_write(self, patience_s: float = 1e9, *, is_lease: bool = False) -> Plan:
+        choices, much, now_s = self.choices, self.intensity, self.loop.time()
+        node = current_node()
+        delays = [_DELAY_S * choices.of("disk").uniform(0.3, 2) for _ in range(3)]
+        fate: Fate = "well"
+        drawn = len(choices.happened)
         if choices.strikes("slow", 0.02 * much):
-            delay_s += choices.between("slowness", 0.005, 0.4)
-        if choices.strikes("asleep", 0.004 * much):
-            current_node().pause_for(choices.between("length of sleeps", 0.5, 4))
-        now_s = self.loop.time()
+            part = choices.of("what is slow").randrange(3)
+            delays[part] += choices.between("slowness", 0.005, 0.4)
         if choices.strikes("refused", 0.02 * much):
-            self.full_until = now_s + choices.between("length of fullness", 0.0, 0.4)
+            self.full_until = max(
+                self.full_until, now_s + choices.between("length of fullness", 0.0, 0.4)
+            )
         if now_s <= self.full_until:
-            return Plan(delay_s, "refused")
-        if choices.strikes("last", 0.008 * much):
-            return Plan(delay_s, choices.one("last when", ["last before", "last behind"]))
+            fate = "refused"
         if self.is_shared:
-            stuck_s = self.stuck_until.get(current_node().place, 0.0) - now_s
-            if 0 < stuck_s < patience_s:
-                return Plan(stuck_s + delay_s)
-            outcome: Fate = choices.one("when lost", ["away", "unanswered"])
-            if choices.strikes("hangs", 0.001 * much):
-                return Plan(patience_s, outcome)
+            stuck = self.stuck.get(node.place)
+            if stuck and now_s < stuck.until_s and (is_lease or not stuck.is_lease_alone):
+                delays[stuck.part] += stuck.until_s - now_s
+            if choices.strikes("late", 0.008 * much):
+                delays[2] += choices.between("lateness", 0.2, 2)
             if choices.strikes("lost", 0.01 * much):
-                return Plan(delay_s, outcome)
-        return Plan(delay_s)
+                fate = choices.one("when lost", ["away", "unanswered"])
+            if choices.strikes("hangs", 0.001 * much):
+                delays[choices.of("what hangs").randrange(3)] += patience_s
+            if sum(delays) > patience_s:
+                delays, fate = self._cut_short(delays, patience_s)
+        self._befall(node, sum(delays), {"asleep": 0.004, "last": 0.006})
+        if len(choices.happened) > drawn or sum(delays) > 0.1:
+            self.disturbed[node.place] = now_s + sum(delays)
+        return Plan(*delays, fate, choices.of("whole").random() < 0.5)
 
-    def plan_read(self) -> Plan:
-        delay_s = _READ_S * self.choices.of("disk").uniform(0.5, 2)
+    def _cut_short(self, delays: list[float], patience_s: float) -> tuple[list[float], Fate]:
+        """Break the connection once its patience is over."""
+        before_s, inside_s, _ = delays
+        if before_s >= patience_s:
+            return [patience_s, 0.0, 0.0], "away"
+        if before_s + inside_s >= patience_s:
+            fate: Fate = self.choices.one("when lost", ["away", "unanswered"])
+            return [before_s, patience_s - before_s, 0.0], fate
+        return [before_s, inside_s, patience_s - before_s - inside_s], "unanswered"
+
+    def _befall(self, node: Node, length_s: float, chances: dict[str, float]) -> None:
+        """Pause or kill a process at some moment of a while."""
+        choices = self.choices
+        for kind, chance in chances.items():
+            if choices.strikes(kind, chance * self.intensity):
+                work: Callable[[], None] = node.kill
+                if kind != "last":
+                    work = partial(node.pause_for, choices.between("length of sleeps", 0.5, 4))
+                at_s = choices.between(f"when {kind}", 0, length_s)
+                self.loop.call_later(at_s, work, context=self.loop.world.context)
+
+    def plan_thread(self) -> tuple[float, float]:
+        """Plan how long a thread takes before it reads or reckons something, and behind that."""
+        chance = self.choices.of("threads")
+        before_s, behind_s = chance.expovariate(10_000), chance.expovariate(10_000)
+        if self.choices.strikes("slow thread", 0.004 * self.intensity):
+            behind_s += self.choices.between("slowness of threads", 0.005, 0.4)
+        self._befall(current_node(), before_s + behind_s, {"thread asleep": 0.001})
+        return before_s, behind_s
+
+    def fails_to_read(self) -> bool:
+        """Whether a read fails."""
         if self.choices.strikes("unread", 0.003 * self.intensity):
-            return Plan(delay_s, "away" if self.is_shared else "refused")
-        return Plan(delay_s)
+            self.disturbed[current_node().place] = self.loop.time()
+            return True
+        return False
 
     def note(self, what: str) -> None:
         self.transactions += 1
-        if current_node().is_dead:
-            msg = f"{current_node()} writes though it is dead"
-            raise AssertionError(msg)
         self.loop.trace("disk", f"{current_node()} {what}")
 
     def notify(self) -> None:
         for told in list(self.listeners):
             self.loop.call_later(self.choices.between("notices", 0.0001, 0.01), told)
 
+    def end_sessions(self, name: str) -> None:
+        """End the sessions of a name that are in a transaction."""
+        for session in self.begun:
+            if session.name == name:
+                session.is_ended, session.locked = True, ""
+
+    def is_locked(self, lease: str) -> bool:
+        """Whether a transaction has locked the row of a lease."""
+        return any(session.locked == lease for session in self.begun)
+
+    def crash(self, *, takes_back: int, is_promoted: bool) -> None:
+        """End all connections, take renewals back, and perhaps go on as another server."""
+        self.crashes += 1
+        for session in self.begun:
+            session.is_ended, session.locked = True, ""
+        self.connection.execute("UPDATE holder SET number = max(0, number - ?)", (takes_back,))
+        if is_promoted:
+            self.timeline = f"{self.crashes + 1}"
+        for place in self.disturbed:
+            self.disturbed[place] = self.loop.time()
+
+    def refuse_for(self, length_s: float) -> None:
+        """Refuse all that changes something, for long."""
+        now_s = self.loop.time()
+        begin_s = max([now_s, *(end for _, end in self.outages)])  # none counts twice
+        self.full_until = now_s + length_s
+        if self.full_until > begin_s:
+            self.outages.append((begin_s, self.full_until))
+
+    def outage_s(self) -> float:
+        """Return how long it refused everything up to now, as far as controllers must know it."""
+        now_s = self.loop.time()
+        lengths = (min(end, now_s) - begin for begin, end in self.outages)
+        return sum(max(0.0, length - _LONGEST_DETECTION_S) for length in lengths)
+
+    def calm(self) -> None:
+        """Let nothing happen any more."""
+        self.intensity, self.full_until = 0.0, min(self.full_until, self.loop.time())
+        now_s = self.loop.time()
+        self.outages = [(min(begin, now_s), min(end, now_s)) for begin, end in self.outages]
+        self.stuck.clear()
+
     def look(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return self.connection.execute(query, values).fetchall()
-
-    def _next_value(self, sequence: str) -> int:
-        self._values[sequence] = value = self._values.get(sequence, 0) + 1
-        return value
 
 
 @cache

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from reader_client import AsyncReaderGroup, AsyncStreamClient
 from tests.simulation import clocks
 from tests.simulation.clients import PATIENCE
-from tests.simulation.ledger import GroupBook, StreamBook, Written
+from tests.simulation.cluster import LEASE_MS
+from tests.simulation.ledger import GroupBook, StreamBook, Window, Written
 from tests.simulation.world import World
 from tidegauge.errors import TruncatedError
 from tidegauge.marks import Mark
@@ -22,6 +24,12 @@ _LEAST_CALM_S = 2.5
 """How long it is calm, although they are there: what was under way arrives."""
 _LATEST_MS = 3_000
 """How far a watermark may be behind the time that writers note, once it is calm."""
+_BOUND_S = 2 * LEASE_MS / 1_000 + 1
+"""Of a take-over, but for reading."""
+_READING_S = 3.0
+_OFTEN_S = 0.05
+_STAMPED_MS = 100
+"""How long the last batch of a tenure takes."""
 _SKEW_MS = 500
 """How far the clocks of two controllers differ at most."""
 
@@ -115,10 +123,11 @@ def _first_offset(found: Found, segment: int) -> int:
 
 def judge(world: World, book: StreamBook, found: Found) -> list[str]:
     """Judge what one stream holds."""
-    faults = [*book.troubles, *_judge_marks(book, found)]
+    faults = [*book.troubles, *_judge_marks(book, found), *_judge_notes(book, found)]
     if not book.external:
         values = [value for _, events in sorted(found.events.items()) for _, value in events]
         faults += [*_judge_events(book, values), *_judge_order(book, values)]
+        faults += _judge_starts(book, found)
         if book.truncated_below is None:
             faults += _judge_units(book, values)
         groups = [one for one in world.ledger.groups.values() if one.stream is book]
@@ -137,6 +146,30 @@ def _judge_events(book: StreamBook, values: list[str]) -> list[str]:
         missing = sorted(book.acknowledged - counts.keys())
         faults += [f"lost: {one} was acknowledged" for one in missing]
     return faults
+
+
+def _judge_notes(book: StreamBook, found: Found) -> list[str]:
+    return [
+        f"lost: {writer} noted {time}, and stands at {found.stands.get(writer)}"
+        for writer, time in book.noted.items()
+        if found.stands.get(writer, 0) < time and writer not in book.dropped
+    ]
+
+
+def _judge_starts(book: StreamBook, found: Found) -> list[str]:
+    """Find events that whoever starts where a time is said to start would miss."""
+    faults = []
+    for time, start in book.starts:
+        counts = _counts(found, start.items())
+        for segment, events in found.events.items():
+            faults += [
+                f"missed: {value} at {segment}:{offset}, by whoever starts for {time} at {start}"
+                for offset, value in events
+                if offset < counts[segment]
+                and value in book.written
+                and book.written[value].time >= time
+            ]
+    return faults[:3]
 
 
 def _judge_order(book: StreamBook, values: list[str]) -> list[str]:
@@ -191,7 +224,11 @@ def _counts(found: Found, position: Iterable[tuple[int, int]]) -> dict[int, floa
     """Count the events before a position in each segment."""
     offsets = dict(position)
     full = set().union(*(found.ancestors[number] for number in offsets))
-    return {one: inf if one in full else offsets.get(one, 0) for one in found.ancestors}
+    lengths = {one: found.topology[one].sealed_length for one in found.ancestors}
+    return {
+        one: lengths[one] or 0 if one in full else min(offsets.get(one, 0), lengths[one] or inf)
+        for one in found.ancestors
+    }
 
 
 def _judge_cuts(book: StreamBook, found: Found) -> list[str]:
@@ -226,6 +263,8 @@ def _judge_group(
         if value not in group.got
     ]
     for window in group.windows:
+        if book.truncated_below is None:  # else marks are missing
+            faults += _judge_upper(window, found)
         for value in values:
             one = book.written.get(value)
             if one is None or not one.is_honest or one.writer in book.dropped:
@@ -250,6 +289,18 @@ def _judge_group(
     return faults[:5]
 
 
+def _judge_upper(window: Window, found: Found) -> list[str]:
+    """Find a window whose upper end is not that of the first mark which it is before."""
+    here = _counts(found, window.position)
+    for mark in found.marks:
+        there = _counts(found, mark.cut.items())
+        if here != there and all(count <= there[one] for one, count in here.items()):
+            if window.upper not in {None, mark.upper}:  # there may have been no mark yet
+                return [f"window: {window} is before {mark}"]
+            break
+    return []
+
+
 async def _judge_needs(world: World, group: GroupBook, found: Found) -> list[str]:
     """Find checkpoints that lack events behind them."""
     client = AsyncReaderGroup(world.url(), group.name, retry_for=PATIENCE)
@@ -272,7 +323,8 @@ def _judge_truncation(
     if book.truncated_below is None:
         return []
     if book.keeps_ms:
-        book.truncated_below = clocks.true_ms() - book.keeps_ms + _SKEW_MS
+        kept = clocks.true_ms() - book.keeps_ms + _SKEW_MS
+        book.truncated_below = max(book.truncated_below, kept)
     stored = set(values)
     faults = []
     for value in sorted(book.acknowledged - stored):
@@ -285,7 +337,9 @@ def _judge_truncation(
 
 async def judge_all(world: World) -> list[str]:
     """Judge all streams, and whether a controller that starts anew says the same."""
-    faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in world.network.raised)]
+    network = world.network
+    faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in network.raised)]
+    faults += network.troubles[:5]
     for controller in (one for one in world.controllers if one.is_up):
         ailments = controller.app.process.ailments()
         faults += [f"ill: {controller.node}, {one}" for one in ailments]
@@ -298,9 +352,7 @@ async def judge_all(world: World) -> list[str]:
         faults += judge(world, book, before[book.name])
     for group in world.ledger.groups.values():
         faults += await _judge_needs(world, group, before[group.stream.name])
-    for controller in world.controllers:
-        controller.stop()
-    await asyncio.gather(*(one.until_ended() for one in world.controllers))
+    faults += await _judge_leaving(world)
     del world.controllers[1:]
     world.controllers[0].start()
     while not world.controllers[0].is_up:
@@ -308,6 +360,53 @@ async def judge_all(world: World) -> list[str]:
     for book in books:
         faults += _judge_new_start(book, before[book.name], await look(world, book))
     return faults
+
+
+async def _judge_leaving(world: World) -> list[str]:
+    """Let all controllers leave; the holder must have stored its listening time."""
+    world.is_over = True
+    left = [one for one in world.controllers if one.holds]
+    for controller in world.controllers:
+        controller.stop()
+    await asyncio.gather(*(one.until_ended() for one in world.controllers))
+    ((stored_ms,),) = world.disk.look("SELECT listening_ms FROM listening")
+    return [
+        f"listening time: {one.node} left at {one.left_ms} ms, and {stored_ms} ms are stored"
+        for one in left
+        if stored_ms < one.left_ms - _STAMPED_MS
+    ]
+
+
+async def oversee(world: World) -> None:
+    """Find take-overs that do not end in time though some controller could have taken over.
+
+    A controller could if nothing has happened to it for so long.
+    """
+    row: Any = None
+    changed_s = since_s = 0.0
+    could = {one.name: 0.0 for one in world.controllers}
+    while not world.is_over:
+        await asyncio.sleep(_OFTEN_S)
+        now_s, disk = world.loop.time(), world.disk
+        for one in world.controllers:
+            if not one.is_up or one.node.is_paused:
+                could[one.name] = now_s
+            could[one.name] = max(could[one.name], disk.disturbed.get(one.name, 0.0))
+        found = disk.look("SELECT id, number FROM holder")
+        if found != row:
+            changed_s = now_s
+            if not (found and row and found[0][0] == row[0][0]):
+                since_s = now_s
+        row = found
+        for one in world.controllers:
+            able_s = now_s - max(could[one.name], disk.full_until)
+            if min(now_s - changed_s, able_s) > _BOUND_S:
+                world.ledger.troubles.append(f"take-over: {one.node} could, and nobody holds")
+            is_reading = one.is_entitled and not one.holds and one.is_up
+            if is_reading and min(now_s - since_s, able_s) > _READING_S:
+                world.ledger.troubles.append(f"take-over: {one.node} reads for too long")
+        if world.ledger.troubles and world.ledger.troubles[-1].startswith("take-over"):
+            return
 
 
 def _judge_new_start(book: StreamBook, known: Found, found: Found) -> list[str]:

@@ -21,15 +21,13 @@ from itertools import count
 from typing import Any
 
 from tests.simulation.choices import Choices
+from tests.simulation.clocks import Errors
 
 _STEP_S = 2e-6
 _DIGEST = 2**61 - 1
 _MOST_CALLBACKS = 150_000
 """Of a run, a few times what the dearest take; more would be a loop without an end."""
-
-
-class KilledError(BaseException):
-    """Ends the callback in which a node is killed; nothing of that node runs afterwards."""
+_RIGHT = Errors()
 
 
 class EndlessError(Exception):
@@ -41,15 +39,18 @@ class Node:
 
     Attributes
     ----------
-    skew_s
-        How far its wall clock is wrong.
+    clocks
+        What is wrong with its clocks.
     """
 
-    def __init__(self, name: str, loop: "SimulatedLoop", *, skew_s: float = 0.0) -> None:
+    def __init__(
+        self, name: str, loop: "SimulatedLoop", errors: Errors | None = None
+    ) -> None:
         self.name = name
-        self.skew_s = skew_s
+        self.clocks = errors or Errors()
         self.is_dead = False
         self.is_paused = False
+        self._suspended_at: float | None = None
         self.on_kill: list[Callable[[], None]] = []
         """Called when it is killed, by the world: its sockets are closed, for example."""
         self.ready: deque[asyncio.Handle] = deque()
@@ -77,20 +78,20 @@ class Node:
             for told in self.on_kill:
                 told()
 
-    def pause_for(self, length_s: float) -> None:
+    def pause_for(self, length_s: float, *, suspends: bool = False) -> None:
+        """Pause; if its machine is suspended with it, its monotonic clock stands meanwhile."""
         if not (self.is_paused or self.is_dead):
             self.is_paused = True
+            self._suspended_at = self._loop.time() if suspends else None
             self._loop.trace("paused", self.name)
             self._loop.call_later(length_s, self.resume, context=self._loop.world.context)
 
     def resume(self) -> None:
         if self.is_paused and not self.is_dead:
             self.is_paused = False
+            if self._suspended_at is not None:
+                self.clocks.suspended_s += self._loop.time() - self._suspended_at
             self._loop.trace("resumed", self.name)
-
-    def kill_here(self) -> None:
-        self.kill()
-        raise KilledError
 
 
 _NODE: ContextVar[Node] = ContextVar("node")
@@ -106,10 +107,10 @@ def find_node() -> Node | None:
     return _NODE.get(None)
 
 
-def skew_here_s() -> float:
-    """Return how far the wall clock of the present callback is wrong."""
+def errors_here() -> Errors:
+    """Return what is wrong with the clocks of the present callback."""
     node = find_node()
-    return 0.0 if node is None else node.skew_s
+    return _RIGHT if node is None else node.clocks
 
 
 class _Numbered:

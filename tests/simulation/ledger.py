@@ -1,6 +1,7 @@
 """What the clients did, were told and saw: all that the judge knows besides the end."""
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from tidegauge.marks import Mark
@@ -21,9 +22,11 @@ class Written(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The lower end of a group's window, and how many events its readers had got by then."""
+    """A group's window and position, and how many events its readers had got by then."""
 
     lower: int
+    upper: int | None
+    position: tuple[tuple[int, int], ...]
     got: int
 
 
@@ -34,6 +37,8 @@ class Checkpoint(NamedTuple):
     got: int
 
 
+DEAD_AFTER_MS = 2_500
+"""How long a reader may be silent."""
 _ROUNDED_S = 0.002
 """How far clocks of writers, in whole ms, may be off."""
 
@@ -47,7 +52,13 @@ class StreamBook:
     units
         What became of transactions and batches, as far as their owners were told.
     heard
-        When each writer noted a time last that was accepted, in virtual time, s.
+        When each writer noted a time last that was accepted, in `World.listened_s`.
+    noted
+        The time that each writer noted last and that was accepted, ms.
+    seen
+        What of the stream only grows, as the greatest that anybody was told; see `glance`.
+    starts
+        Where to start for a time, as somebody was told.
     keeps_ms
         How long all events are kept, where retention drops them.
     dropped
@@ -61,6 +72,9 @@ class StreamBook:
     units: dict[str, str] = field(default_factory=dict)
     marks: dict[int, Mark] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
+    noted: dict[str, int] = field(default_factory=dict)
+    seen: tuple[int, ...] = (0, 0, 0, 0, 0)
+    starts: list[tuple[int, dict[int, int]]] = field(default_factory=list)
     keeps_ms: int = 0
     dropped: set[str] = field(default_factory=set)
     is_gone: bool = False
@@ -69,17 +83,23 @@ class StreamBook:
     """Nothing at or above this time may have been dropped; None if nothing may."""
     live_writers: set[str] = field(default_factory=set)
     """Those that note the present time, again and again, until the end."""
-    watermark: int = 0
-    """The greatest that anybody was told."""
     troubles: list[str] = field(default_factory=list)
     external: dict[int, list[Written]] = field(default_factory=dict)
     """The events of a log that is kept elsewhere, by partition."""
 
     def see(self, mark: Mark, by: str) -> None:
-        self.watermark = max(self.watermark, mark.lower)
+        self.grow((mark.lower, mark.revision, 0, 0, 0))
         known = self.marks.setdefault(mark.revision, mark)
         if known != mark:
             self.troubles.append(f"mark changed: {by} saw {mark}, and before that {known}")
+
+    def grow(self, seen: tuple[int, ...]) -> None:
+        """Record what somebody was told of what only grows."""
+        self.seen = tuple(map(max, self.seen, seen))
+
+    def accept(self, writer: str, time: int, risen_s: float) -> None:
+        """Record that a time was accepted, and when its writer first noted it."""
+        self.noted[writer], self.heard[writer] = time, risen_s
 
     def drop(self, writer: str, now_s: float) -> None:
         """Record that a controller says that it dropped a writer, which had been silent."""
@@ -89,7 +109,7 @@ class StreamBook:
             return  # what it noted may be below the watermark: that is no progress
         limits = [self.settings[one] for one in ("aggregation_timeout_ms", "hold_limit_ms")]
         least_s = min(one for one in limits if isinstance(one, int)) / 1_000
-        silent_s = now_s - self.heard.get(writer, float("-inf"))
+        silent_s = now_s - self.heard.get(writer, -inf)
         if silent_s < least_s - _ROUNDED_S:
             self.troubles.append(f"dropped early: {writer}, which noted {silent_s:.3f} s ago")
 
@@ -104,9 +124,18 @@ class GroupBook:
     """Events that a reader has worked through, each with how many there were before it."""
     windows: list[Window] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    heard: dict[str, float] = field(default_factory=dict)
+    """When each reader sent what was heard of it last, in `World.listened_s`."""
 
     def take(self, value: str) -> None:
         self.got.setdefault(value, len(self.got))
+
+    def drop(self, reader: str, now_s: float) -> None:
+        """Record that a controller says that a reader had been silent."""
+        silent_s = now_s - self.heard.get(reader, -inf)
+        if silent_s < DEAD_AFTER_MS / 1_000 - _ROUNDED_S:
+            said = f"{reader} of {self.name}, heard {silent_s:.3f} s ago"
+            self.stream.troubles.append(f"dropped early: {said}")
 
 
 @dataclass

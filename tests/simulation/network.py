@@ -31,6 +31,8 @@ from tests.simulation.kernel import Node, SimulatedLoop, current_node
 
 _FOREVER_S = 3_600.0
 _FLIGHT_S = 0.0002  # of a part of an answer
+_OF_STANDBYS = {307, 502, 503}
+_PROBES = {"/", "/healthz", "/readyz", "/metrics"}
 
 
 class Place(Protocol):
@@ -39,6 +41,8 @@ class Place(Protocol):
     node: Node
     app: ASGIApp
     is_up: bool
+    is_entitled: bool
+    """Whether it holds the database, as that says."""
 
 
 class Network(httpx.AsyncBaseTransport):
@@ -57,6 +61,9 @@ class Network(httpx.AsyncBaseTransport):
         """Pairs of host and client, by their names, of which neither reaches the other."""
         self._open: dict[_Exchange, None] = {}
         self._answering: dict[asyncio.Task[None], Node] = {}
+        self.heard: Callable[[str, float], None] = lambda _path, _arrived_s: None
+        """Called with each POST that was done, and when it had arrived."""
+        self.troubles: list[str] = []
         self.raised: list[BaseException] = []
         """What applications raised, which a server would answer with 500."""
 
@@ -94,7 +101,7 @@ class Network(httpx.AsyncBaseTransport):
         if choices.strikes("late", 0.006 * much):
             self._later(choices.between("lateness", 0.05, 4), exchange.arrive)
             raise httpx.ReadError("broken", request=exchange.request)
-        if choices.strikes("doubled", 0.01 * much):
+        if choices.strikes("doubled", 0.01 * much) and _may_repeat(exchange.request):
             self._later(choices.between("doubling", 0.0, 0.5), exchange.copy().arrive)
         self._open[exchange] = None
         if choices.strikes("cut", 0.012 * much):
@@ -164,6 +171,8 @@ class _Exchange:
         self.parts: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self._hung_up = asyncio.Event()
         self._status = 0
+        self._is_entitled = True
+        self._arrived_s = 0.0
         self.is_done = False
         self._behind_s = 0.0
 
@@ -176,6 +185,7 @@ class _Exchange:
             self.break_off()
             return
         scope = self._scope
+        self._is_entitled, self._arrived_s = self._place.is_entitled, self._loop.time()
         self._loop.trace("request", f"{self.caller} {scope['method']} {scope['path']}")
         call = self.place_node.spawn(self._answer(), name="answering")
         self._network.note_call(call, self.place_node)
@@ -216,6 +226,7 @@ class _Exchange:
             return
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            self._judge_answer()
             self._loop.trace("answer", f"{self.caller} {self._scope['path']} {self._status}")
             if not self.is_unheard:
                 self.after(partial(self._begin, self._status, message.get("headers", [])))
@@ -224,6 +235,16 @@ class _Exchange:
         if not self.is_unheard:
             self.after(lambda: self._pass(part, more=more))
         self.is_done = not more
+
+    def _judge_answer(self) -> None:
+        """A controller that does not hold the database answers nothing but probes, and where to ask."""
+        method, path = self._scope["method"], self._scope["path"]
+        if not self._is_entitled and self._status not in _OF_STANDBYS and path not in _PROBES:
+            self._network.troubles.append(
+                f"stands by: {self.place_node} answered {method} {path} with {self._status}"
+            )
+        if method == "POST" and self._status < 300:
+            self._network.heard(path, self._arrived_s)
 
     def _begin(self, status: int, headers: Any) -> None:
         if not self.head.done():
@@ -259,6 +280,12 @@ class _Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self._exchange.hang_up()
+
+
+def _may_repeat(request: httpx.Request) -> bool:
+    """Whether a proxy may: not what would be appended once more."""
+    is_ndjson = "ndjson" in request.headers.get("content-type", "")
+    return not is_ndjson or "idempotency-key" in request.headers
 
 
 def _scope(request: httpx.Request) -> Scope:

@@ -80,17 +80,13 @@ class QuietWorld:
 
     def refuse_for(self, seconds: float) -> None:
         """Let the database refuse every change for a while."""
-        self.disk.full_until = self._loop.time() + seconds
+        self.disk.refuse_for(seconds)
 
     @property
     def holder(self) -> Controller:
         """The one that holds the database; time passes until there is one."""
-        self.until(lambda: any(map(_holds, self.controllers)))
-        return next(one for one in self.controllers if _holds(one))
-
-
-def _holds(controller: Controller) -> bool:
-    return controller.is_up and controller.app.process.holds
+        self.until(lambda: any(one.holds for one in self.controllers))
+        return next(one for one in self.controllers if one.holds)
 
 
 class _Waiting(httpx.BaseTransport):

@@ -21,14 +21,11 @@ from tests.simulation import clocks, disk, judge, scenario
 from tests.simulation.choices import Choices
 from tests.simulation.kernel import (
     EndlessError,
-    KilledError,
     Node,
     SimulatedLoop,
+    errors_here,
     find_node,
-    skew_here_s,
 )
-from tests.simulation.ledger import Ledger
-from tests.simulation.threads import ThreadPools
 from tests.simulation.world import World
 from tidegauge.client.transport import Transport
 
@@ -125,13 +122,12 @@ def staged(
     loop = trace.loop = SimulatedLoop(choices, trace)
     gc.freeze()  # what is there is not looked through at the end
     gc.disable()
-    clocks.use(loop.time, skew_here_s)
-    loop.run_in_thread = ThreadPools(loop, choices).run
+    clocks.use(loop.time, errors_here)
     defaults: Any = Transport.__init__.__kwdefaults__
     try:
         with choices.for_all(), _in_place_of_threads(loop), _heard(loop, trace, verdict) as log:
             world = World(loop, choices, controllers=verdict.wanted.controllers)
-            log.ledger = world.ledger
+            log.world = world
             defaults["transport"] = world.network
             yield world
             verdict.requests = world.network.requests
@@ -143,7 +139,9 @@ def staged(
         defaults["transport"] = None
         with _unheard():
             loop.end()
-            world.disk.listeners.clear()  # SQLAlchemy keeps for ever who connects to the disk
+            # SQLAlchemy keeps for ever who connects to the disk.
+            world.disk.listeners.clear()
+            world.disk.begun.clear()
             vars(world).clear()  # whoever has it lets go of what was in it
             del loop, trace.loop
             gc.collect()
@@ -153,6 +151,8 @@ def staged(
 
 async def _play(world: World, course: scenario.Course, verdict: Verdict) -> None:
     try:
+        if world.disk.is_shared:
+            world.loop.world.spawn(judge.oversee(world), name="overseeing")
         await scenario.play(world, course)
         judging = Node("judge", world.loop)
         verdict.faults += await judging.spawn(judge.judge_lateness(world))
@@ -178,16 +178,18 @@ class _Log(logging.Handler):
         super().__init__(logging.INFO)
         self._trace = trace
         self._verdict = verdict
-        self.ledger: Ledger
-        """Told of writers that a controller says it dropped."""
+        self.world: World
+        """Whose books record writers and readers that a controller says it dropped."""
 
     def emit(self, record: logging.LogRecord) -> None:
         node = find_node()
         self._trace("log", f"{node} {record.levelname} {record.name}: {record.getMessage()}")
-        if record.getMessage() == "writer expired":
-            book = self.ledger.streams.get(record.stream)  # type: ignore[attr-defined]
-            if book is not None:
-                book.drop(record.writer, self._trace.loop.time())  # type: ignore[attr-defined]
+        told: Any = record
+        if record.getMessage() == "writer expired" and told.stream in self.world.ledger.streams:
+            book = self.world.ledger.streams[told.stream]
+            book.drop(told.writer, self.world.listened_s)
+        if record.getMessage() == "reader silent":
+            self.world.ledger.groups[told.group].drop(told.reader, self.world.listened_s)
         if record.name == failures.__name__ and not any(
             one in record.getMessage() for one in disk.SAID
         ):
@@ -195,7 +197,6 @@ class _Log(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             self._trace("traceback", "".join(traceback.format_exception(error)))
-        if error is not None and not isinstance(error, KilledError):
             self._verdict.faults.append(f"nobody took: {error!r} ({record.getMessage()})")
 
 
@@ -209,9 +210,8 @@ def _heard(loop: SimulatedLoop, trace: Trace, verdict: Verdict) -> Iterator[_Log
 
     def handle(_loop: object, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, KilledError):
-            trace("unheard", f"{context.get('message')} {error!r}")
-            verdict.faults.append(f"nobody took: {error!r} ({context.get('message')})")
+        trace("unheard", f"{context.get('message')} {error!r}")
+        verdict.faults.append(f"nobody took: {error!r} ({context.get('message')})")
 
     loop.set_exception_handler(handle)
     try:

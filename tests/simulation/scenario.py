@@ -8,11 +8,13 @@ made in the calm, which would find little and cost most.
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
 
 from tests.simulation import clients
 from tests.simulation.cluster import Controller
-from tests.simulation.disk import Disk
+from tests.simulation.disk import Disk, Stuck
 from tests.simulation.judge import look
 from tests.simulation.ledger import GroupBook, StreamBook
 from tests.simulation.network import Network
@@ -59,17 +61,16 @@ class Cast:
             self.other("watcher", book, clients.watch(self.world, book))
         return book
 
-    def write(self, book: StreamBook, count: int, **more: float) -> list[Program]:
+    def write(self, book: StreamBook, count: int, **more: Any) -> list[Program]:
         return [
-            self.writer(book, clients.write(self.world, book, **more))  # type: ignore[arg-type]
-            for _ in range(count)
+            self.writer(book, clients.write(self.world, book, **more)) for _ in range(count)
         ]
 
-    def writer(self, book: StreamBook, work: Work) -> Program:
+    def writer(self, book: StreamBook, work: Work, expects: Expected = ()) -> Program:
         """Add one that notes the present time, again and again, until the end."""
         work = clients.unless_replaced(work)
         name = f"w{len(self.writers)}"
-        program = self.other(name, book, work, (clients.ReplacedError,))
+        program = self.other(name, book, work, (clients.ReplacedError, *expects))
         book.live_writers.add(program.name)
         self.writers.append(program)
         return program
@@ -83,7 +84,7 @@ class Cast:
 
     def operator(self, book: StreamBook, *acts: str, pause_s: float) -> None:
         work = clients.operate(self.world, book, list(acts), pause_s=pause_s)
-        self.other("operator", book, work)
+        self.other(f"operator{len(self._waiting)}", book, work)
 
     async def begin(self) -> None:
         for program in self.creators:
@@ -99,6 +100,21 @@ def writing(cast: Cast) -> None:
     book = cast.stream("writing")
     cast.write(book, 3)
     cast.other("glancer", book, clients.glance(cast.world, book))
+
+
+def impatience(cast: Cast) -> None:
+    cast.world.network.usual = 6.0
+    book = cast.stream("impatience")
+    work = clients.write(cast.world, book, patience=timedelta(seconds=1))
+    for _ in range(3):
+        cast.writer(book, work, clients.OF_IMPATIENCE)
+
+
+def lines(cast: Cast) -> None:
+    cast.world.network.usual = 4.0
+    book = cast.stream("lines")
+    for number in range(4):
+        cast.writer(book, clients.post_lines(cast.world, book, is_keyed=number % 2 == 0))
 
 
 def returning(cast: Cast) -> None:
@@ -129,6 +145,7 @@ def policy(cast: Cast) -> None:
 def reading(cast: Cast) -> None:
     book = cast.stream("reading", groups=2, segments=4)
     cast.write(book, 2)
+    cast.operator(book, "look", pause_s=0.5)
 
 
 def truncating(cast: Cast) -> None:
@@ -141,6 +158,15 @@ def retaining(cast: Cast) -> None:
     book = cast.stream("retaining", retention={"age_ms": 3_000})
     book.keeps_ms, book.truncated_below = 3_000, 0
     cast.write(book, 2)
+
+
+def forcing(cast: Cast) -> None:
+    book = cast.stream("forcing", groups=0, retention={"age_ms": 3_000})
+    book.keeps_ms, book.truncated_below = 3_000, 0
+    cast.write(book, 2)
+    for act in ("truncate", "force"):
+        cast.operator(book, act, pause_s=0.5)
+    cast.other("glancer", book, clients.glance(cast.world, book))
 
 
 def batches(cast: Cast) -> None:
@@ -186,17 +212,20 @@ def reporting(cast: Cast) -> None:
         cast.writer(book, clients.report(cast.world, book))
 
 
-def many(cast: Cast) -> None:
-    """Several streams, while controllers come and go."""
-    for number in range(3):
-        book = cast.stream(f"many{number}", groups=number % 2)
-        cast.write(book, 1)
+def holding(cast: Cast) -> None:
+    """What is about the lease."""
+    cast.world.disk.usual = 2.0
+    cast.world.is_about_leases = True
+    book = cast.stream("holding", groups=0)
+    cast.write(book, 3, flushes=0.9)
+    for _ in range(3):
         cast.other("glancer", book, clients.glance(cast.world, book))
 
 
 SUBJECTS = (
-    *(writing, returning, transactions, scaling, policy, reading, truncating, retaining),
-    *(batches, sealing, deleting, silence, lying, reporting, many),
+    *(writing, impatience, lines, returning, transactions, scaling, policy, reading),
+    *(truncating, retaining, forcing, batches, sealing, deleting, silence, lying, reporting),
+    holding,
 )
 
 
@@ -220,7 +249,8 @@ async def play(world: World, course: Course) -> None:
         one.intensity = one.usual
     await _rage(world, loop.time() + course.faults_s)
     world.choices.are_faults_over = True
-    world.network.intensity = world.disk.intensity = 0.0
+    world.network.intensity = 0.0
+    world.disk.calm()
     world.is_calm = True
     loop.trace("calm", "")
     processes: list[Controller | Program] = [*world.controllers, *world.programs]
@@ -264,23 +294,39 @@ async def _rage(world: World, until_s: float) -> None:
         await asyncio.sleep(choices.of("rage").expovariate(1.2))
         if loop.time() >= until_s:
             return
-        kind = choices.one("rages", _RAGES + _RAGES_OF_SEVERAL * world.disk.is_shared)
+        kinds = _RAGES + _RAGES_OF_SEVERAL * world.disk.is_shared
+        kind = choices.one("rages", _RAGES_OF_LEASES if world.is_about_leases else kinds)
         if choices.strikes(kind, 1.0):
             _FAULTS[kind](world)
 
 
+def _whom(world: World) -> Controller:
+    """Choose a controller: nearly always the holder, if there is one."""
+    chosen = world.choices.one("whom", world.controllers)
+    if world.choices.of("whom").random() < 0.8:
+        return next((one for one in world.controllers if one.holds), chosen)
+    return chosen
+
+
 def _kill(world: World) -> None:
-    world.choices.one("whom to kill", world.controllers).kill()
+    _whom(world).kill()
+
+
+def _fall(world: World) -> None:
+    """Kill all controllers; those that start again at once do so together."""
+    for controller in world.controllers:
+        controller.kill()
 
 
 def _end(world: World) -> None:
-    world.choices.one("whom to end", world.controllers).end()
+    _whom(world).end()
 
 
-def _pause(world: World) -> None:
-    controller = world.choices.one("whom to pause", world.controllers)
+def _pause(world: World, *, suspends: bool = False) -> None:
+    controller = _whom(world)
     if controller.is_up:
-        controller.node.pause_for(world.choices.between("length of pauses", 0.05, 3.5))
+        length_s = world.choices.between("length of pauses", 0.05, 3.5)
+        controller.node.pause_for(length_s, suspends=suspends)
 
 
 def _kill_client(world: World) -> None:
@@ -294,21 +340,30 @@ def _pause_client(world: World) -> None:
 
 
 def _cut_off(world: World) -> None:
-    """Cut a controller off from a client, or from another controller."""
-    host = world.choices.one("which host", world.controllers).name
-    callers = [one.name for one in world.controllers]
-    callers += [one.name for one in world.programs]
-    pair = host, world.choices.one("from whom", callers)
+    """Cut a controller off from a client."""
+    pair = _whom(world).name, world.choices.one("from whom", world.programs).name
     world.network.cut_off.add(pair)
     length_s = world.choices.between("length of cuts", 0.2, 4)
     world.loop.call_later(length_s, lambda: world.network.cut_off.discard(pair))
 
 
 def _stick(world: World) -> None:
-    """Let the database answer nothing that a controller writes."""
-    length_s = world.choices.between("length of sticking", 1.2, 2.4)
-    name = world.choices.one("whose database sticks", world.controllers).name
-    world.disk.stuck_until[name] = world.loop.time() + length_s
+    """Let the database not hear of what a controller asks, or not answer, or be stuck with it."""
+    choices, name = world.choices, _whom(world).name
+    until_s = world.loop.time() + choices.between("length of sticking", 0.4, 2.6)
+    part = choices.of("where it sticks").randrange(3)
+    world.disk.stuck[name] = Stuck(until_s, part, choices.of("what sticks").random() < 0.6)
+
+
+def _crash(world: World) -> None:
+    """Let the database start again without the latest renewals, or another one take its place."""
+    chance = world.choices.of("crashes")
+    world.disk.crash(takes_back=chance.randrange(6), is_promoted=chance.random() < 0.5)
+
+
+def _refuse(world: World) -> None:
+    """Let the database refuse all changes for long."""
+    world.disk.refuse_for(world.choices.between("length of outages", 1.5, 4))
 
 
 def _roughen(world: World) -> None:
@@ -326,20 +381,24 @@ def _roughen(world: World) -> None:
 
 _FAULTS: dict[str, Callable[[World], None]] = {
     "kill": _kill,
+    "fall": _fall,
     "end": _end,
     "pause": _pause,
+    "suspend": partial(_pause, suspends=True),
     "kill client": _kill_client,
     "pause client": _pause_client,
     "cut off": _cut_off,
     "rough": _roughen,
     "stick": _stick,
+    "crash": _crash,
+    "outage": _refuse,
 }
 _RAGES = [
-    *sorted(_FAULTS.keys() - {"stick"}),
-    "kill",
-    "kill client",
-    "kill client",
-    "pause",
-    "rough",
+    *("kill", "kill", "end", "pause", "pause", "suspend", "outage"),
+    *("kill client", "kill client", "kill client", "pause client", "cut off", "rough", "rough"),
 ]
-_RAGES_OF_SEVERAL = ["pause", "pause", "stick", "stick"]
+_RAGES_OF_SEVERAL = ["pause", "stick", "stick", "stick", "fall", "crash"]
+_RAGES_OF_LEASES = [
+    *("kill", "fall", "end", "pause", "pause", "suspend", "crash", "rough"),
+    *("stick", "stick", "stick", "stick"),
+]

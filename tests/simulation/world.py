@@ -1,16 +1,21 @@
 """What a run is made of, and the processes of clients in it."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 
 from tests.simulation.choices import Choices
+from tests.simulation.clocks import Errors
 from tests.simulation.cluster import Controller
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Node, SimulatedLoop
 from tests.simulation.ledger import GroupBook, Ledger, StreamBook
 from tests.simulation.network import Network
+from tests.simulation.threads import ThreadPools
+
+_OF_READER = re.compile(r"/v1/reader-groups/([^/]+/[^/]+)/readers/([^/]+)(?:/heartbeat)?")
 
 
 class World:
@@ -24,13 +29,19 @@ class World:
         Whether readers read on.
     is_calm
         Whether there are no faults any more.
+    is_over
+        Whether controllers may end for good.
+    is_about_leases
+        Whether what happens is mostly about who holds the database.
     """
 
     def __init__(self, loop: SimulatedLoop, choices: Choices, *, controllers: int) -> None:
         self.loop = loop
         self.choices = choices
         self.disk = Disk(loop, choices, is_shared=controllers > 1)
+        loop.run_in_thread = ThreadPools(loop, self.disk).run
         self.network = Network(loop, choices)
+        self.network.heard = self.hear
         self.controllers = [
             Controller(number, loop, choices, self.disk, self.network)
             for number in range(1, controllers + 1)
@@ -38,7 +49,7 @@ class World:
         self.programs: list[Program] = []
         self.ledger = Ledger()
         self.is_writing = self.is_reading = True
-        self.is_calm = False
+        self.is_calm = self.is_over = self.is_about_leases = False
 
     async def start(self) -> None:
         for controller in self.controllers:
@@ -46,6 +57,17 @@ class World:
             controller.start()
         while not all(one.is_up for one in self.controllers):
             await asyncio.sleep(0.05)
+
+    @property
+    def listened_s(self) -> float:
+        """How much time there was for writers and readers to be heard."""
+        return self.loop.time() - self.disk.outage_s()
+
+    def hear(self, path: str, arrived_s: float) -> None:
+        """Record that something was heard of a reader."""
+        if found := _OF_READER.fullmatch(path):
+            group, reader = found.groups()
+            self.ledger.groups[group].heard[reader] = arrived_s - self.disk.outage_s()
 
     def url(self) -> str:
         return self.choices.one("urls", self.controllers).url
@@ -92,8 +114,8 @@ class Program:
         world = self.world
         while not self.is_done:
             self.process += 1
-            skew_s = world.choices.between("skew", -0.2, 0.2)
-            self.node = node = Node(f"{self.name}#{self.process}", world.loop, skew_s=skew_s)
+            errors = Errors(world.choices.between("skew", -0.2, 0.2))
+            self.node = node = Node(f"{self.name}#{self.process}", world.loop, errors)
             self._ended = asyncio.Event()
             node.on_kill += [partial(world.network.close_all, node), self._ended.set]
             node.spawn(self._run(self._ended), name=self.name)
