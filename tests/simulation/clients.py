@@ -445,25 +445,28 @@ def watch(world: World, book: StreamBook) -> Work:
     return work
 
 
-def glance(world: World, book: StreamBook) -> Work:
+def glance(world: World, book: StreamBook, pause_s: float = 0.2) -> Work:
     """Ask one controller, and another: nobody is told what is older than the question."""
+    # Not a client that goes to the holder: also those are asked that hold no more.
+    client = httpx.AsyncClient(transport=world.network, timeout=_PATIENCE_OF_GLANCES_S)
+
+    async def look(program: Program) -> None:
+        stored = len(book.acknowledged)
+        known = tuple(map(max, book.seen, (0, 0, stored, 0, 0)))
+        with suppress(httpx.TransportError):
+            answer = await client.get(f"{world.url()}/v1/streams/{book.name}")
+            if answer.is_success:
+                told = _growing(StreamInfo.model_validate_json(answer.content))
+                if any(now < before for now, before in zip(told, known, strict=True)):
+                    said = f"{program.name} knew {known}, and was told {told}"
+                    book.troubles.append(f"old: {said}")
+                book.grow(told)
 
     async def work(program: Program) -> None:
-        # Not a client that goes to the holder: also those are asked that hold no more.
-        client = httpx.AsyncClient(transport=world.network, timeout=_PATIENCE_OF_GLANCES_S)
-        while not world.is_calm:
-            stored = len(book.acknowledged)
-            known = tuple(map(max, book.seen, (0, 0, stored, 0, 0)))
-            with suppress(httpx.TransportError):
-                answer = await client.get(f"{world.url()}/v1/streams/{book.name}")
-                if answer.is_success:
-                    told = _growing(StreamInfo.model_validate_json(answer.content))
-                    if any(now < before for now, before in zip(told, known, strict=True)):
-                        said = f"{program.name} knew {known}, and was told {told}"
-                        book.troubles.append(f"old: {said}")
-                    book.grow(told)
-            await asyncio.sleep(program.random.random() * 0.2)
-        await client.aclose()
+        async with asyncio.TaskGroup() as looks:
+            while not world.is_calm:
+                looks.create_task(look(program))  # one that waits keeps no other waiting
+                await asyncio.sleep(program.random.random() * 2 * pause_s)
 
     return work
 

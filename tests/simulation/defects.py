@@ -4,9 +4,11 @@ Each patches the product at one place, and is about a rule that no other one is 
 ``python -m tests.simulation SEED --count 50 --defect NAME`` runs with one, until it is found.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 from unittest import mock
@@ -14,6 +16,10 @@ from unittest import mock
 import msgspec
 from sqlalchemy import func, select
 
+from controller import process
+from controller.background.silence import SilentReaders
+from controller.background.stamping import Stamping
+from controller.clocks import ListeningClock
 from controller.cluster import Lease, lease
 from controller.commit.sequencer import Sequencer
 from controller.log import storage as log_storage
@@ -22,10 +28,14 @@ from controller.log.transactions import Transactions
 from controller.schema import streams as streams_table
 from controller.store import changelog
 from controller.store import streams as stored_streams
-from controller.streams import appends, truncation
+from controller.streams import appends, history, truncation
+from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from controller.streams.transactions import TransactionCalls
 from reader_client._reading import Reading
+from tests.simulation.dialect import LeaseLost
+from tests.simulation.kernel import current_node
+from tests.simulation.ledger import DEAD_AFTER_MS
 from tidegauge import groups, windows
 from tidegauge.aggregation.acceptance import Acceptance
 from tidegauge.aggregation.aggregator import Aggregator
@@ -33,9 +43,11 @@ from tidegauge.aggregation.clocks import HoldClock
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.passes import Passes
 from tidegauge.aggregation.running_cut import RunningCut
-from tidegauge.aggregation.writers import Life
+from tidegauge.aggregation.writers import Life, Now
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.groups import GroupState
 from writer_client._lanes import Lanes
+from writer_client._membership import Membership
 from writer_client._outbox import Outbox
 
 
@@ -157,19 +169,77 @@ def key_of_a_deleted_stream() -> Any:
 # Leases.
 
 
-@_defect("refused", controllers=2, about="writing")
+@_defect("refused", controllers=3, about="holding")
 def no_lease_check() -> Any:
     """Transactions of a controller go on though another one has taken over."""
     return _in(lease, "_check", lambda *_given, **_named: None)
 
 
-@_defect("old", controllers=2, about="many")
+@_defect("refused", controllers=3, about="holding")
+def row_not_locked() -> Any:
+    """A transaction looks at its lease, and does not keep it from being taken meanwhile."""
+
+    def look(connection: Any, holder: str) -> None:
+        found = connection.exec_driver_sql("SELECT 1 FROM holder WHERE id = %s", (holder,))
+        if found.first() is None:
+            raise LeaseLost("no lease")
+
+    return _in(lease, "_check", look)
+
+
+@_defect("old", controllers=3, about="holding")
 def memory_trusted_without_a_lease() -> Any:
     """A controller answers from memory though its lease may be over."""
     return _in(Lease, "is_certain", True)
 
 
-@_defect("does not end", controllers=2, about="writing")
+@_defect("old", controllers=3, about="holding")
+def read_not_checked() -> Any:
+    """What is read from memory between two batches is answered whatever the lease says."""
+    compose = process.compose
+
+    def compose_trustingly(*given: Any, **named: Any) -> Any:
+        return replace(compose(*given, **named), is_certain=lambda: True)
+
+    return _in(process, "compose", compose_trustingly)
+
+
+@_defect("stands by", controllers=3, about="holding")
+def lease_from_its_answer() -> Any:
+    """A lease counts from the answer to its renewal, not from before it was sent."""
+
+    def certain_from_now(self: Lease, until_s: float) -> None:
+        vars(self)["until"] = lease.boot_s() + self._lease_s if until_s else 0.0
+
+    until = property(lambda self: vars(self)["until"], certain_from_now)
+    return mock.patch.object(Lease, "_certain_until", until, create=True)
+
+
+@_defect("stands by", controllers=3, about="holding")
+def half_a_lease() -> Any:
+    """Whoever stands by waits for half a lease."""
+    return _in(lease, "_PATIENCE_OF_STANDBYS", 0.5)
+
+
+@_defect("stands by", controllers=3, about="holding")
+def lease_of_a_suspended_machine() -> Any:
+    """A lease goes by a clock that stands while the machine is suspended."""
+    return _in(lease, "boot_s", time.monotonic)
+
+
+@_defect("stands by", controllers=3, about="holding")
+def taken_without_its_number() -> Any:
+    """A lease is taken although it has been renewed meanwhile."""
+    return _in(lease, "_DELETE_SEEN", "DELETE FROM holder WHERE id = %s AND %s >= 0")
+
+
+@_defect("take-over", controllers=3, about="holding")
+def stuck_sessions_live_on() -> Any:
+    """Whoever takes over waits for transactions of the former holder."""
+    return _in(lease, "_end_stuck", lambda *_given, **_named: None)
+
+
+@_defect("does not end", controllers=3, about="holding")
 def lease_believed_to_be_renewed() -> Any:
     """A controller that was taken over believes that it has its lease."""
     numbers = count(1)
@@ -178,6 +248,26 @@ def lease_believed_to_be_renewed() -> Any:
         return next(numbers)
 
     return _in(lease, "_renew", renew_somehow)
+
+
+@_defect("old", controllers=3, about="holding")
+def memory_outlives_its_tenure() -> Any:
+    """A controller that takes over again goes on with the logs that it had."""
+    restore = Registry.restore_all
+
+    async def restore_what_is_new(self: Registry) -> None:
+        await restore(self)
+        kept = vars(current_node()).setdefault("kept", {})
+        for state in self:
+            state.log = kept.setdefault(state.identity.name, state.log)
+
+    return _in(Registry, "restore_all", restore_what_is_new)
+
+
+@_defect("listening time", about="silence")
+def no_last_stamp() -> Any:
+    """Whoever leaves does not store its listening time."""
+    return _in(Stamping, "stamp_last", lambda _self: None)
 
 
 # Marks.
@@ -282,6 +372,34 @@ def note_ahead_of_its_events() -> Any:
     return _in(Outbox, "send_notes", send_all)
 
 
+@_defect("behind a cut", about="impatience")
+def note_accepted_without_an_answer() -> Any:
+    """A note counts as accepted once its writer has waited for long enough."""
+    report = Membership._report
+
+    async def report_somehow(self: Membership, take: Any, send: Any, *, waits: bool) -> bool:
+        async def try_to_send(notes: Any) -> None:
+            try:
+                await send(notes)
+            except ServiceUnreachableError:
+                pass
+
+        return await report(self, take, try_to_send, waits=waits)
+
+    return _in(Membership, "_report", report_somehow)
+
+
+@_defect("dropped early", about="silence")
+def clocks_run_during_an_outage() -> Any:
+    """Listening time goes on while nothing can be stored."""
+    stamp = ListeningClock.stamp
+
+    def stamp_always(self: ListeningClock, *, halt: bool = False) -> int:
+        return stamp(self)
+
+    return _in(ListeningClock, "stamp", stamp_always)
+
+
 # Segments, transactions, batches.
 
 
@@ -333,7 +451,67 @@ def transaction_times_out_early() -> Any:
     return _in(Transactions, "run_out", run_out)
 
 
+@_defect("stored twice", about="lines")
+def lines_appended_again() -> Any:
+    """NDJSON that is sent again with its key is appended again."""
+
+    async def append(sequencer: Any, _database: Any, *what: Any, **_keyed: Any) -> Any:
+        state, routed, source = what
+        append = partial(appends.append_routed, state=state, routed=routed, source=source)
+        return await sequencer.submit(append)
+
+    return _in(appends, "append_once_by_key", append)
+
+
+@_defect("stored twice", about="lines")
+def keys_forgotten_at_a_restart() -> Any:
+    """What an idempotency key stands for is in memory alone."""
+    return _in(appends, "insert_rows", lambda *_given, **_named: None)
+
+
 # Readers.
+
+
+@_defect("missed", about="reading")
+def start_behind_its_time() -> Any:
+    """Where to start for a time is behind an event at just that time."""
+    start_of = history.start_of
+
+    async def start_later(database: Any, state: Any, time_ms: int) -> Any:
+        return await start_of(database, state, time_ms + 1)
+
+    return _in(history, "start_of", start_later)
+
+
+@_defect("dropped early", about="reading")
+def reader_dead_too_early() -> Any:
+    """A reader is taken offline after a third of its time."""
+    take_offline = SilentReaders.take_offline
+
+    class Ahead(NamedTuple):
+        clocks: Any
+
+        def now(self) -> Now:
+            now = self.clocks.now()
+            return Now(now.wall_ms, now.listening_ms + DEAD_AFTER_MS * 2 // 3)
+
+    async def take_offline_early(self: SilentReaders) -> None:
+        await take_offline(replace(self, _clocks=Ahead(self._clocks)))  # type: ignore[arg-type]
+
+    return _in(SilentReaders, "take_offline", take_offline_early)
+
+
+@_defect("window", about="reading")
+def upper_end_too_high() -> Any:
+    """A group's window ends at the mark behind the one that it is before."""
+    find = history.time_window
+
+    def find_later(topology: Any, marks: Any, position: Any) -> Any:
+        found = find(topology, marks, position)
+        later = [one.upper for one in marks if found.upper and one.upper > found.upper]
+        return replace(found, upper=later[0]) if later else found
+
+    return _in(history, "time_window", find_later)
 
 
 @_defect("never read", about="reading")
@@ -396,3 +574,14 @@ def retention_drops_young_events() -> Any:
         return appended(connection, key, time_ms + 2_000)
 
     return _in(log_storage, "appended_before", appended_later)
+
+
+@_defect("truncated", about="forcing")
+def truncation_forgets_earlier_ones() -> Any:
+    """Where a stream begins is where it was truncated last, also if that lies before."""
+    read = truncation.read_truncation
+
+    def read_nothing(connection: Any, key: int) -> Any:
+        return read(connection, key)._replace(cut={})
+
+    return _in(truncation, "read_truncation", read_nothing)

@@ -114,6 +114,10 @@ class Disk:
         """How often something happens to a transaction: 1 is seldom."""
         self.usual = 1.0
         """Its intensity in this run, but for the rough times and the calm."""
+        self.delay_s = _DELAY_S
+        """How long each delay of a transaction is, more or less."""
+        self.slowness = 0.02
+        """How often one of them is much longer."""
         self.full_until = -1.0
         """It refuses all transactions that change something, until this time of the loop."""
         self.outages: list[tuple[float, float]] = []
@@ -132,10 +136,10 @@ class Disk:
     def plan_write(self, patience_s: float = 1e9, *, is_lease: bool = False) -> Plan:
         choices, much, now_s = self.choices, self.intensity, self.loop.time()
         node = current_node()
-        delays = [_DELAY_S * choices.of("disk").uniform(0.3, 2) for _ in range(3)]
+        delays = [self.delay_s * choices.of("disk").uniform(0.3, 2) for _ in range(3)]
         fate: Fate = "well"
         drawn = len(choices.happened)
-        if choices.strikes("slow", 0.02 * much):
+        if choices.strikes("slow", self.slowness * much):
             part = choices.of("what is slow").randrange(3)
             delays[part] += choices.between("slowness", 0.005, 0.4)
         if choices.strikes("refused", 0.02 * much):
@@ -157,7 +161,7 @@ class Disk:
             if sum(delays) > patience_s:
                 delays, fate = self._cut_short(delays, patience_s)
         self._befall(node, sum(delays), {"asleep": 0.004, "last": 0.006})
-        if len(choices.happened) > drawn or sum(delays) > 0.1:
+        if len(choices.happened) > drawn or sum(delays) > 0.2:
             self.disturbed[node.place] = now_s + sum(delays)
         return Plan(*delays, fate, choices.of("whole").random() < 0.5)
 
@@ -243,7 +247,8 @@ class Disk:
 
     def calm(self) -> None:
         """Let nothing happen any more."""
-        self.intensity, self.full_until = 0.0, min(self.full_until, self.loop.time())
+        self.intensity, self.delay_s = 0.0, _DELAY_S
+        self.full_until = min(self.full_until, self.loop.time())
         now_s = self.loop.time()
         self.outages = [(min(begin, now_s), min(end, now_s)) for begin, end in self.outages]
         self.stuck.clear()

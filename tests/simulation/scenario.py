@@ -22,6 +22,7 @@ from tests.simulation.world import Expected, Program, Work, World
 
 _READ_OUT_S = 30.0
 """How long readers may take to read to the end."""
+_LONGER_S = 5.0
 _EXACT = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
 _FOR_EVER = {"aggregation_timeout_ms": None, "hold_limit_ms": None}
 
@@ -214,12 +215,12 @@ def reporting(cast: Cast) -> None:
 
 def holding(cast: Cast) -> None:
     """What is about the lease."""
-    cast.world.disk.usual = 2.0
+    disk = cast.world.disk
+    disk.usual, disk.delay_s, disk.slowness = 2.0, 0.015, 0.08
     cast.world.is_about_leases = True
     book = cast.stream("holding", groups=0)
-    cast.write(book, 3, flushes=0.9)
-    for _ in range(3):
-        cast.other("glancer", book, clients.glance(cast.world, book))
+    cast.write(book, 4, flushes=0.9)
+    cast.other("glancer", book, clients.glance(cast.world, book, pause_s=0.05))
 
 
 SUBJECTS = (
@@ -247,7 +248,8 @@ async def play(world: World, course: Course) -> None:
     await cast.begin()
     for one in (world.network, world.disk):
         one.intensity = one.usual
-    await _rage(world, loop.time() + course.faults_s)
+    longer_s = _LONGER_S if world.is_about_leases else 0.0  # a take-over takes a while
+    await _rage(world, loop.time() + course.faults_s + longer_s)
     world.choices.are_faults_over = True
     world.network.intensity = 0.0
     world.disk.calm()
@@ -294,6 +296,8 @@ async def _rage(world: World, until_s: float) -> None:
         await asyncio.sleep(choices.of("rage").expovariate(1.2))
         if loop.time() >= until_s:
             return
+        if world.is_about_leases and not any(one.holds for one in world.controllers):
+            await asyncio.sleep(choices.between("take-overs", 0, 1))
         kinds = _RAGES + _RAGES_OF_SEVERAL * world.disk.is_shared
         kind = choices.one("rages", _RAGES_OF_LEASES if world.is_about_leases else kinds)
         if choices.strikes(kind, 1.0):
@@ -399,6 +403,6 @@ _RAGES = [
 ]
 _RAGES_OF_SEVERAL = ["pause", "stick", "stick", "stick", "fall", "crash"]
 _RAGES_OF_LEASES = [
-    *("kill", "fall", "end", "pause", "pause", "suspend", "crash", "rough"),
-    *("stick", "stick", "stick", "stick"),
+    *("kill", "fall", "end", "pause", "pause", "pause", "suspend", "suspend", "crash", "rough"),
+    *("stick", "stick", "stick", "stick", "stick"),
 ]
