@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from math import inf
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -72,6 +73,7 @@ _OFTEN_IN_CALM = 0.25
 _LEASE = timedelta(seconds=5)
 """Of transactions, whose events take less to write."""
 _PATIENCE_OF_GLANCES_S = 3.0
+_OF_LINES = {"content-type": NDJSON}
 _NEVER_MS = 4_000_000
 """Further ahead than clocks may be wrong."""
 OF_READERS: Expected = (ReaderFencedError, UnknownReaderError, InvalidTransitionError)
@@ -290,11 +292,7 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
             # Nobody waits for it before its first note is accepted.
             is_known = program.name in book.noted
             events = [pen.event(is_known=is_known) for _ in range(program.random.randrange(1, 4))]
-            lines = [
-                json.dumps({"key": one.key, "event_time": one.time, "value": one.value})
-                for one in events
-            ]
-            headers = {"content-type": NDJSON}
+            headers = dict(_OF_LINES)
             if is_keyed:
                 headers["idempotency-key"] = events[0].value
             promised = pen.note()
@@ -303,7 +301,7 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
                     "POST",
                     f"/v1/streams/{book.name}/events",
                     answer=EventsAppended,
-                    body="\n".join(lines).encode(),
+                    body=b"".join(map(_line, events)),
                     headers=headers,
                     params={"writer": program.name, "note_time": str(promised)},
                     retry=is_keyed,
@@ -316,6 +314,11 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
         await transport.aclose()
 
     return work
+
+
+def _line(event: Written) -> bytes:
+    line = {"key": event.key, "event_time": event.time, "value": event.value}
+    return f"{json.dumps(line)}\n".encode()
 
 
 def publish(world: World, book: StreamBook) -> Work:
@@ -445,16 +448,38 @@ def watch(world: World, book: StreamBook) -> Work:
     return work
 
 
-def glance(world: World, book: StreamBook, pause_s: float = 0.2) -> Work:
-    """Ask one controller, and another: nobody is told what is older than the question."""
+def glance(
+    world: World, book: StreamBook, pause_s: float = 0.2, appends: float = 0.0
+) -> Work:
+    """Ask one controller, and another: nobody is told what is older than the question.
+
+    Now and then one is asked to append something.
+    """
     # Not a client that goes to the holder: also those are asked that hold no more.
     client = httpx.AsyncClient(transport=world.network, timeout=_PATIENCE_OF_GLANCES_S)
+    holder = ""
+
+    async def ask(program: Program, method: str, path: str, **more: Any) -> httpx.Response:
+        nonlocal holder
+        url = holder if holder and program.random.random() < 0.6 else world.url()
+        answer = await client.request(method, f"{url}/v1/streams/{book.name}{path}", **more)
+        holder = url if answer.is_success else holder
+        return answer
+
+    async def append(program: Program, pen: Pen) -> None:
+        made = pen.event(is_known=False)
+        pen.forget()
+        with suppress(httpx.TransportError):
+            line = _line(made)
+            answer = await ask(program, "POST", "/events", content=line, headers=_OF_LINES)
+            if answer.is_success:
+                book.acknowledged.add(made.value)
 
     async def look(program: Program) -> None:
         stored = len(book.acknowledged)
         known = tuple(map(max, book.seen, (0, 0, stored, 0, 0)))
         with suppress(httpx.TransportError):
-            answer = await client.get(f"{world.url()}/v1/streams/{book.name}")
+            answer = await ask(program, "GET", "")
             if answer.is_success:
                 told = _growing(StreamInfo.model_validate_json(answer.content))
                 if any(now < before for now, before in zip(told, known, strict=True)):
@@ -463,9 +488,12 @@ def glance(world: World, book: StreamBook, pause_s: float = 0.2) -> Work:
                 book.grow(told)
 
     async def work(program: Program) -> None:
-        async with asyncio.TaskGroup() as looks:
+        pen = Pen(program, book, None, keys=_ANY)
+        async with asyncio.TaskGroup() as calls:
             while not world.is_calm:
-                looks.create_task(look(program))  # one that waits keeps no other waiting
+                is_append = program.random.random() < appends
+                # One that waits keeps no other waiting.
+                calls.create_task(append(program, pen) if is_append else look(program))
                 await asyncio.sleep(program.random.random() * 2 * pause_s)
 
     return work

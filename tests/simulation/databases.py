@@ -51,6 +51,10 @@ def _full() -> OperationalError:
     return OperationalError("simulated", None, error)
 
 
+def _lost() -> psycopg.OperationalError:
+    return psycopg.OperationalError("the connection is lost")
+
+
 class _Sole(SqliteDatabase):
     """The whole of SQLite but the file: its lock, its identity, and its busy time."""
 
@@ -140,6 +144,14 @@ class _Connection:
     def plan(self) -> Plan:
         raise NotImplementedError
 
+    @staticmethod
+    def _thread_of(thread: WriterThread) -> SimulatedThread:
+        assert isinstance(thread, SimulatedThread)
+        return thread
+
+    def cut(self) -> None:
+        raise NotImplementedError
+
     def begin(self) -> None:
         self._disk.begun.append(self)
         self.is_ended = False
@@ -154,6 +166,11 @@ class _Connection:
         Speech(engine, self)
         event.listen(engine, "connect", lambda *_: self._connected())
         return engine
+
+    def start(self) -> None:
+        """Begin a transaction, unless its connection was ended."""
+        if self.is_ended or self._crashes != self._disk.crashes:
+            raise _lost()
 
     def lock(self, lease_id: str) -> None:
         """Lock the row of a lease; raises if there is none."""
@@ -185,15 +202,13 @@ class _Connection:
         elif fate == "unanswered":
             self._disk.connection.commit()
         if fate in {"away", "unanswered"}:
-            raise psycopg.OperationalError("the connection is lost")
+            raise _lost()
 
     def carry_out(self, what: str, work: Callable[[], _T]) -> _T:
-        """Run a transaction, unless the database refuses it or its connection is lost."""
+        """Run a transaction, unless the database refuses it."""
         self._disk.note(f"{what} {self._plan.fate}")
         if self._plan.fate == "refused":
             raise OperationalError("simulated", None, psycopg.errors.DiskFull("no room"))
-        if self.is_ended or self._crashes != self._disk.crashes:
-            self._plan = self._plan._replace(fate="away")
         try:
             return work()
         finally:
@@ -230,6 +245,9 @@ class _Shared(_Connection, PostgresDatabase):
         self._plan = self._disk.plan_write(self.timeout_s)
         return self._plan
 
+    def cut(self) -> None:
+        self._thread_of(self._writer).cut()
+
     def begin(self) -> None:
         super().begin()
         self._checked = False
@@ -252,6 +270,10 @@ class _Shared(_Connection, PostgresDatabase):
         super()._connected()
         self._check_server(_Server(self._disk))  # type: ignore[arg-type]
 
+    def commit(self) -> None:
+        super().commit()
+        self._disk.note_commit(self.name)
+
     def _make_engine(self, _address: object, options: dict[str, Any]) -> Engine:
         return self.engine(options.get("poolclass", QueuePool))
 
@@ -261,8 +283,7 @@ class _Shared(_Connection, PostgresDatabase):
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         if self._disk.fails_to_read():
-            lost = psycopg.OperationalError("the connection is lost")
-            raise OperationalError("simulated", None, lost, connection_invalidated=True)
+            raise OperationalError("simulated", None, _lost(), connection_invalidated=True)
         if self._crashes != self._disk.crashes:
             self._engine.dispose()
         return super()._reading(work)
@@ -298,6 +319,9 @@ class _Session(_Connection, PostgresSession):
     def plan(self) -> Plan:
         self._plan = self._disk.plan_write(self._patience_s, is_lease=True)
         return self._plan
+
+    def cut(self) -> None:
+        self._thread_of(self._thread).cut()
 
     def _connected(self) -> None:
         super()._connected()

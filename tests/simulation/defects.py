@@ -169,13 +169,13 @@ def key_of_a_deleted_stream() -> Any:
 # Leases.
 
 
-@_defect("refused", controllers=3, about="holding")
+@_defect("fenced", controllers=3, about="holding")
 def no_lease_check() -> Any:
     """Transactions of a controller go on though another one has taken over."""
     return _in(lease, "_check", lambda *_given, **_named: None)
 
 
-@_defect("refused", controllers=3, about="holding")
+@_defect("fenced", controllers=3, about="holding")
 def row_not_locked() -> Any:
     """A transaction looks at its lease, and does not keep it from being taken meanwhile."""
 

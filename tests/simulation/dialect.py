@@ -28,6 +28,9 @@ class LeaseLost(psycopg.DatabaseError):
 class Listener(Protocol):
     """Who hears of what is not for SQLite."""
 
+    def start(self) -> None:
+        """Be about to begin a transaction."""
+
     def lock(self, lease_id: str) -> None:
         """Lock the row of a lease."""
 
@@ -77,6 +80,7 @@ class Speech:
     def _begin_or_commit(self, text: str) -> None:
         if text == "BEGIN":
             self._has_news = False
+            self._listener.start()
             return
         self._listener.commit()
         if self._has_news:

@@ -94,6 +94,9 @@ class Session(Protocol):
     is_ended: bool
     """Whether the database has ended it."""
 
+    def cut(self) -> None:
+        """Let it hear of its end."""
+
 
 class Disk:
     """The database, its clock, and its notices."""
@@ -131,6 +134,7 @@ class Disk:
         self.crashes = 0
         self.timeline = "1"
         self.transactions = 0
+        self.troubles: list[str] = []
         self.listeners: list[Callable[[], None]] = []
 
     def plan_write(self, patience_s: float = 1e9, *, is_lease: bool = False) -> Plan:
@@ -138,10 +142,9 @@ class Disk:
         node = current_node()
         delays = [self.delay_s * choices.of("disk").uniform(0.3, 2) for _ in range(3)]
         fate: Fate = "well"
-        drawn = len(choices.happened)
         if choices.strikes("slow", self.slowness * much):
-            part = choices.of("what is slow").randrange(3)
-            delays[part] += choices.between("slowness", 0.005, 0.4)
+            delays[choices.one("what is slow", [0, 1, 1, 2])] += choices.between("slowness", 0.005, 0.4)
+        drawn = len(choices.happened)
         if choices.strikes("refused", 0.02 * much):
             self.full_until = max(
                 self.full_until, now_s + choices.between("length of fullness", 0.0, 0.4)
@@ -161,7 +164,7 @@ class Disk:
             if sum(delays) > patience_s:
                 delays, fate = self._cut_short(delays, patience_s)
         self._befall(node, sum(delays), {"asleep": 0.004, "last": 0.006})
-        if len(choices.happened) > drawn or sum(delays) > 0.2:
+        if len(choices.happened) > drawn or sum(delays) > 0.5:
             self.disturbed[node.place] = now_s + sum(delays)
         return Plan(*delays, fate, choices.of("whole").random() < 0.5)
 
@@ -202,6 +205,11 @@ class Disk:
             return True
         return False
 
+    def note_commit(self, name: str) -> None:
+        """Record that a session commits: that of a tenure must have its lease."""
+        if not self.look("SELECT 1 FROM holder WHERE 'tidegauge ' || id = ?", name):
+            self.troubles.append(f"fenced: {current_node()} commits, and holds no more")
+
     def note(self, what: str) -> None:
         self.transactions += 1
         self.loop.trace("disk", f"{current_node()} {what}")
@@ -212,9 +220,7 @@ class Disk:
 
     def end_sessions(self, name: str) -> None:
         """End the sessions of a name that are in a transaction."""
-        for session in self.begun:
-            if session.name == name:
-                session.is_ended, session.locked = True, ""
+        self._end([session for session in self.begun if session.name == name])
 
     def is_locked(self, lease: str) -> bool:
         """Whether a transaction has locked the row of a lease."""
@@ -223,13 +229,18 @@ class Disk:
     def crash(self, *, takes_back: int, is_promoted: bool) -> None:
         """End all connections, take renewals back, and perhaps go on as another server."""
         self.crashes += 1
-        for session in self.begun:
-            session.is_ended, session.locked = True, ""
+        self._end(self.begun)
         self.connection.execute("UPDATE holder SET number = max(0, number - ?)", (takes_back,))
         if is_promoted:
             self.timeline = f"{self.crashes + 1}"
         for place in self.disturbed:
             self.disturbed[place] = self.loop.time()
+
+    def _end(self, sessions: list[Session]) -> None:
+        for session in sessions:
+            if not session.is_ended:
+                session.is_ended, session.locked = True, ""
+                session.cut()
 
     def refuse_for(self, length_s: float) -> None:
         """Refuse all that changes something, for long."""

@@ -339,7 +339,7 @@ async def judge_all(world: World) -> list[str]:
     """Judge all streams, and whether a controller that starts anew says the same."""
     network = world.network
     faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in network.raised)]
-    faults += network.troubles[:5]
+    faults += [*network.troubles[:5], *world.disk.troubles[:5]]
     for controller in (one for one in world.controllers if one.is_up):
         ailments = controller.app.process.ailments()
         faults += [f"ill: {controller.node}, {one}" for one in ailments]

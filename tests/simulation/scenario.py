@@ -216,11 +216,11 @@ def reporting(cast: Cast) -> None:
 def holding(cast: Cast) -> None:
     """What is about the lease."""
     disk = cast.world.disk
-    disk.usual, disk.delay_s, disk.slowness = 2.0, 0.015, 0.08
+    disk.delay_s, disk.slowness = 0.02, 0.2
     cast.world.is_about_leases = True
     book = cast.stream("holding", groups=0)
-    cast.write(book, 4, flushes=0.9)
-    cast.other("glancer", book, clients.glance(cast.world, book, pause_s=0.05))
+    cast.write(book, 3, flushes=0.9)
+    cast.other("glancer", book, clients.glance(cast.world, book, pause_s=0.03, appends=0.5))
 
 
 SUBJECTS = (
@@ -329,7 +329,8 @@ def _end(world: World) -> None:
 def _pause(world: World, *, suspends: bool = False) -> None:
     controller = _whom(world)
     if controller.is_up:
-        length_s = world.choices.between("length of pauses", 0.05, 3.5)
+        longest_s = 6.0 if world.is_about_leases else 3.5
+        length_s = world.choices.between("length of pauses", 0.05, longest_s)
         controller.node.pause_for(length_s, suspends=suspends)
 
 
@@ -356,7 +357,14 @@ def _stick(world: World) -> None:
     choices, name = world.choices, _whom(world).name
     until_s = world.loop.time() + choices.between("length of sticking", 0.4, 2.6)
     part = choices.of("where it sticks").randrange(3)
-    world.disk.stuck[name] = Stuck(until_s, part, choices.of("what sticks").random() < 0.6)
+    world.disk.stuck[name] = Stuck(until_s, part, choices.of("what sticks").random() < 0.5)
+
+
+def _hinder(world: World) -> None:
+    """Let a controller not renew its lease, and change the database as before."""
+    name = _whom(world).name
+    until_s = world.loop.time() + world.choices.between("length of hindering", 1.7, 3.2)
+    world.disk.stuck[name] = Stuck(until_s, 0, is_lease_alone=True)
 
 
 def _crash(world: World) -> None:
@@ -394,6 +402,7 @@ _FAULTS: dict[str, Callable[[World], None]] = {
     "cut off": _cut_off,
     "rough": _roughen,
     "stick": _stick,
+    "hinder": _hinder,
     "crash": _crash,
     "outage": _refuse,
 }
@@ -404,5 +413,5 @@ _RAGES = [
 _RAGES_OF_SEVERAL = ["pause", "stick", "stick", "stick", "fall", "crash"]
 _RAGES_OF_LEASES = [
     *("kill", "fall", "end", "pause", "pause", "pause", "suspend", "suspend", "crash", "rough"),
-    *("stick", "stick", "stick", "stick", "stick"),
+    *("stick", "stick", "stick", *["hinder"] * 8),
 ]

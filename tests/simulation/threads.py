@@ -16,6 +16,7 @@ from controller.database.writer_thread import WriterThread
 from tests.simulation.disk import Disk, LockedError, Plan
 from tests.simulation.kernel import SimulatedLoop, current_node
 
+_NOTICED_S = 0.0002
 _LOOK_AGAIN_S = 0.01
 """Whoever waits for a lock."""
 
@@ -73,6 +74,13 @@ class SimulatedThread(WriterThread):
         self._queue: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._waiting = 0
         self._plan = Plan()
+        self._step: asyncio.TimerHandle
+
+    def cut(self) -> None:
+        """Let what has begun fail now: its connection was ended."""
+        self._step.cancel()
+        self._plan = self._plan._replace(behind_s=_NOTICED_S)
+        self._there(0.0, self._carry_out)
 
     def close(self) -> None:
         self._server.end()
@@ -126,7 +134,8 @@ class SimulatedThread(WriterThread):
         """Let something happen at the database."""
         node, world = self._node, self._loop.world
         context = world.context if self._plan.is_sent_whole else node.context
-        self._loop.call_later(delay_s, node.context.copy().run, work, context=context)
+        run = node.context.copy().run
+        self._step = self._loop.call_later(delay_s, run, work, context=context)
 
 
 class _Outcome(NamedTuple):
