@@ -291,7 +291,9 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
         while world.is_writing:
             # Nobody waits for it before its first note is accepted.
             is_known = program.name in book.noted
-            events = [pen.event(is_known=is_known) for _ in range(program.random.randrange(1, 4))]
+            events = [
+                pen.event(is_known=is_known) for _ in range(program.random.randrange(1, 4))
+            ]
             headers = dict(_OF_LINES)
             if is_keyed:
                 headers["idempotency-key"] = events[0].value
@@ -448,9 +450,7 @@ def watch(world: World, book: StreamBook) -> Work:
     return work
 
 
-def glance(
-    world: World, book: StreamBook, pause_s: float = 0.2, appends: float = 0.0
-) -> Work:
+def glance(world: World, book: StreamBook, pause_s: float = 0.2, appends: float = 0.0) -> Work:
     """Ask one controller, and another: nobody is told what is older than the question.
 
     Now and then one is asked to append something.

@@ -143,7 +143,9 @@ class Disk:
         delays = [self.delay_s * choices.of("disk").uniform(0.3, 2) for _ in range(3)]
         fate: Fate = "well"
         if choices.strikes("slow", self.slowness * much):
-            delays[choices.one("what is slow", [0, 1, 1, 2])] += choices.between("slowness", 0.005, 0.4)
+            delays[choices.one("what is slow", [0, 1, 1, 2])] += choices.between(
+                "slowness", 0.005, 0.4
+            )
         drawn = len(choices.happened)
         if choices.strikes("refused", 0.02 * much):
             self.full_until = max(

@@ -43,9 +43,7 @@ class Node:
         What is wrong with its clocks.
     """
 
-    def __init__(
-        self, name: str, loop: "SimulatedLoop", errors: Errors | None = None
-    ) -> None:
+    def __init__(self, name: str, loop: "SimulatedLoop", errors: Errors | None = None) -> None:
         self.name = name
         self.clocks = errors or Errors()
         self.is_dead = False

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class QuietWorld:
-    """Some controllers over one database, which run."""
+    """Some controllers over one database, which run; the first one holds it."""
 
     def __init__(self, world: World) -> None:
         self.controllers = world.controllers
@@ -32,6 +32,8 @@ class QuietWorld:
         self._loop = world.loop
         self._test = Node("the test", world.loop)
         self.run(world.start())
+        holder = self.holder
+        self.controllers.sort(key=lambda one: one is not holder)
 
     def begin(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Let something happen while time passes."""

@@ -188,7 +188,7 @@ class _Log(logging.Handler):
         if record.getMessage() == "writer expired" and told.stream in self.world.ledger.streams:
             book = self.world.ledger.streams[told.stream]
             book.drop(told.writer, self.world.listened_s)
-        if record.getMessage() == "reader silent":
+        if record.getMessage() == "reader silent" and told.group in self.world.ledger.groups:
             self.world.ledger.groups[told.group].drop(told.reader, self.world.listened_s)
         if record.name == failures.__name__ and not any(
             one in record.getMessage() for one in disk.SAID

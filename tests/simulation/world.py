@@ -65,9 +65,9 @@ class World:
 
     def hear(self, path: str, arrived_s: float) -> None:
         """Record that something was heard of a reader."""
-        if found := _OF_READER.fullmatch(path):
-            group, reader = found.groups()
-            self.ledger.groups[group].heard[reader] = arrived_s - self.disk.outage_s()
+        found = _OF_READER.fullmatch(path)
+        if found and found[1] in self.ledger.groups:
+            self.ledger.groups[found[1]].heard[found[2]] = arrived_s - self.disk.outage_s()
 
     def url(self) -> str:
         return self.choices.one("urls", self.controllers).url
