@@ -46,7 +46,7 @@ def test_a_lease_is_renewed_by_every_call_and_ends_in_listening_time_alone(
     world.sleep(2)
     assert pinged.post("ping")["expires_in_ms"] == 4_000
     assert staged.stage(numbered(5, 1), 1)["sequence"] == 1
-    world.sleep(2)
+    world.sleep(3)
     assert forgotten.state == "aborted"
     assert forgotten.commit()["code"] == "transaction_finished"
     assert [one.state for one in (pinged, staged)] == ["open", "open"]

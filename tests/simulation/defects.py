@@ -6,7 +6,7 @@ Each patches the product at one place, and is about a rule that no other one is 
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -379,10 +379,8 @@ def note_accepted_without_an_answer() -> Any:
 
     async def report_somehow(self: Membership, take: Any, send: Any, *, waits: bool) -> bool:
         async def try_to_send(notes: Any) -> None:
-            try:
+            with suppress(ServiceUnreachableError):
                 await send(notes)
-            except ServiceUnreachableError:
-                pass
 
         return await report(self, take, try_to_send, waits=waits)
 

@@ -24,6 +24,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
+from math import inf
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sqlalchemy import create_engine
@@ -34,6 +35,8 @@ from tests.simulation.choices import Choices
 from tests.simulation.kernel import Node, SimulatedLoop, current_node
 
 _DELAY_S = 0.0003
+_DISTURBS_S = 0.5
+"""Who waits for a transaction for so long cannot be expected to take over meanwhile."""
 _LONGEST_DETECTION_S = 0.6
 """So late a controller may stop listening time when an outage begins, and let it go on."""
 SAID = (
@@ -137,38 +140,39 @@ class Disk:
         self.troubles: list[str] = []
         self.listeners: list[Callable[[], None]] = []
 
-    def plan_write(self, patience_s: float = 1e9, *, is_lease: bool = False) -> Plan:
+    def plan_write(self, patience_s: float = inf, *, is_lease: bool = False) -> Plan:
         choices, much, now_s = self.choices, self.intensity, self.loop.time()
         node = current_node()
         delays = [self.delay_s * choices.of("disk").uniform(0.3, 2) for _ in range(3)]
-        fate: Fate = "well"
         if choices.strikes("slow", self.slowness * much):
             delays[choices.one("what is slow", [0, 1, 1, 2])] += choices.between(
                 "slowness", 0.005, 0.4
             )
         drawn = len(choices.happened)
         if choices.strikes("refused", 0.02 * much):
-            self.full_until = max(
-                self.full_until, now_s + choices.between("length of fullness", 0.0, 0.4)
-            )
-        if now_s <= self.full_until:
-            fate = "refused"
+            end_s = now_s + choices.between("length of fullness", 0.0, 0.4)
+            self.full_until = max(self.full_until, end_s)
+        fate: Fate = "refused" if now_s <= self.full_until else "well"
         if self.is_shared:
-            stuck = self.stuck.get(node.place)
-            if stuck and now_s < stuck.until_s and (is_lease or not stuck.is_lease_alone):
-                delays[stuck.part] += stuck.until_s - now_s
-            if choices.strikes("late", 0.008 * much):
-                delays[2] += choices.between("lateness", 0.2, 2)
+            self._delay_more(delays, patience_s, is_lease=is_lease)
             if choices.strikes("lost", 0.01 * much):
                 fate = choices.one("when lost", ["away", "unanswered"])
-            if choices.strikes("hangs", 0.001 * much):
-                delays[choices.of("what hangs").randrange(3)] += patience_s
             if sum(delays) > patience_s:
                 delays, fate = self._cut_short(delays, patience_s)
         self._befall(node, sum(delays), {"asleep": 0.004, "last": 0.006})
-        if len(choices.happened) > drawn or sum(delays) > 0.5:
+        if len(choices.happened) > drawn or sum(delays) > _DISTURBS_S:
             self.disturbed[node.place] = now_s + sum(delays)
         return Plan(*delays, fate, choices.of("whole").random() < 0.5)
+
+    def _delay_more(self, delays: list[float], patience_s: float, *, is_lease: bool) -> None:
+        choices, much = self.choices, self.intensity
+        stuck = self.stuck.get(current_node().place)
+        if stuck and (is_lease or not stuck.is_lease_alone):
+            delays[stuck.part] += max(0.0, stuck.until_s - self.loop.time())
+        if choices.strikes("late", 0.008 * much):
+            delays[2] += choices.between("lateness", 0.2, 2)
+        if choices.strikes("hangs", 0.001 * much):
+            delays[choices.of("what hangs").randrange(3)] += patience_s
 
     def _cut_short(self, delays: list[float], patience_s: float) -> tuple[list[float], Fate]:
         """Break the connection once its patience is over."""
