@@ -196,7 +196,7 @@ def memory_trusted_without_a_lease() -> Any:
 @_defect("old", controllers=3, about="holding")
 def read_not_checked() -> Any:
     """What is read from memory between two batches is answered whatever the lease says."""
-    compose = process.compose
+    compose = process.compose  # type: ignore[attr-defined] # as it is used there
 
     def compose_trustingly(*given: Any, **named: Any) -> Any:
         return replace(compose(*given, **named), is_certain=lambda: True)
@@ -209,7 +209,7 @@ def lease_from_its_answer() -> Any:
     """A lease counts from the answer to its renewal, not from before it was sent."""
 
     def certain_from_now(self: Lease, until_s: float) -> None:
-        vars(self)["until"] = lease.boot_s() + self._lease_s if until_s else 0.0
+        vars(self)["until"] = lease.boot_s() + self._lease_s if until_s else 0.0  # type: ignore[attr-defined]
 
     until = property(lambda self: vars(self)["until"], certain_from_now)
     return mock.patch.object(Lease, "_certain_until", until, create=True)
@@ -502,7 +502,7 @@ def reader_dead_too_early() -> Any:
 @_defect("window", about="reading")
 def upper_end_too_high() -> Any:
     """A group's window ends at the mark behind the one that it is before."""
-    find = history.time_window
+    find = history.time_window  # type: ignore[attr-defined]
 
     def find_later(topology: Any, marks: Any, position: Any) -> Any:
         found = find(topology, marks, position)
@@ -577,7 +577,7 @@ def retention_drops_young_events() -> Any:
 @_defect("truncated", about="forcing")
 def truncation_forgets_earlier_ones() -> Any:
     """Where a stream begins is where it was truncated last, also if that lies before."""
-    read = truncation.read_truncation
+    read = truncation.read_truncation  # type: ignore[attr-defined]
 
     def read_nothing(connection: Any, key: int) -> Any:
         return read(connection, key)._replace(cut={})
