@@ -39,6 +39,7 @@ from tidegauge.errors import (
     TimeInFutureError,
     TopologyChangedError,
     TransactionFinishedError,
+    UnavailableError,
     UnknownReaderError,
     UnknownStreamError,
     WriterFencedError,
@@ -78,7 +79,12 @@ _NEVER_MS = 4_000_000
 """Further ahead than clocks may be wrong."""
 OF_READERS: Expected = (ReaderFencedError, UnknownReaderError, InvalidTransitionError)
 """What a reader may hear that was silent for too long, and was taken offline."""
-OF_IMPATIENCE: Expected = (EventsNotStoredError, ServiceUnreachableError)
+OF_IMPATIENCE: Expected = (
+    EventsNotStoredError,
+    OutcomeUnknownError,
+    ServiceUnreachableError,
+    UnavailableError,
+)
 OF_DELETION: Expected = (UnknownStreamError, StreamReplacedError, EventsNotStoredError)
 
 

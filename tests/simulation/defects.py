@@ -16,10 +16,9 @@ from unittest import mock
 import msgspec
 from sqlalchemy import func, select
 
-from controller import process
+from controller import clocks, factory, process
 from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
-from controller.clocks import ListeningClock
 from controller.cluster import Lease, lease
 from controller.commit.sequencer import Sequencer
 from controller.log import storage as log_storage
@@ -28,6 +27,7 @@ from controller.log.transactions import Transactions
 from controller.schema import streams as streams_table
 from controller.store import changelog
 from controller.store import streams as stored_streams
+from controller.store import truncation as stored_truncation
 from controller.streams import appends, history, truncation
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
@@ -83,7 +83,7 @@ _in = mock.patch.object
 # Commits.
 
 
-@_defect("lost", about="writing")
+@_defect("stopped", about="writing")
 def answer_before_the_commit() -> Any:
     """Callers are answered once their change is decided, before it is on disk."""
     decide = Sequencer._decide
@@ -196,7 +196,7 @@ def memory_trusted_without_a_lease() -> Any:
 @_defect("old", controllers=3, about="holding")
 def read_not_checked() -> Any:
     """What is read from memory between two batches is answered whatever the lease says."""
-    compose = process.compose  # type: ignore[attr-defined] # as it is used there
+    compose = factory.compose
 
     def compose_trustingly(*given: Any, **named: Any) -> Any:
         return replace(compose(*given, **named), is_certain=lambda: True)
@@ -209,7 +209,7 @@ def lease_from_its_answer() -> Any:
     """A lease counts from the answer to its renewal, not from before it was sent."""
 
     def certain_from_now(self: Lease, until_s: float) -> None:
-        vars(self)["until"] = lease.boot_s() + self._lease_s if until_s else 0.0  # type: ignore[attr-defined]
+        vars(self)["until"] = clocks.boot_s() + self._lease_s if until_s else 0.0
 
     until = property(lambda self: vars(self)["until"], certain_from_now)
     return mock.patch.object(Lease, "_certain_until", until, create=True)
@@ -390,12 +390,12 @@ def note_accepted_without_an_answer() -> Any:
 @_defect("dropped early", about="silence")
 def clocks_run_during_an_outage() -> Any:
     """Listening time goes on while nothing can be stored."""
-    stamp = ListeningClock.stamp
+    stamp = clocks.ListeningClock.stamp
 
-    def stamp_always(self: ListeningClock, *, halt: bool = False) -> int:
+    def stamp_always(self: clocks.ListeningClock, *, halt: bool = False) -> int:
         return stamp(self)
 
-    return _in(ListeningClock, "stamp", stamp_always)
+    return _in(clocks.ListeningClock, "stamp", stamp_always)
 
 
 # Segments, transactions, batches.
@@ -502,7 +502,7 @@ def reader_dead_too_early() -> Any:
 @_defect("window", about="reading")
 def upper_end_too_high() -> Any:
     """A group's window ends at the mark behind the one that it is before."""
-    find = history.time_window  # type: ignore[attr-defined]
+    find = windows.time_window
 
     def find_later(topology: Any, marks: Any, position: Any) -> Any:
         found = find(topology, marks, position)
@@ -577,7 +577,7 @@ def retention_drops_young_events() -> Any:
 @_defect("truncated", about="forcing")
 def truncation_forgets_earlier_ones() -> Any:
     """Where a stream begins is where it was truncated last, also if that lies before."""
-    read = truncation.read_truncation  # type: ignore[attr-defined]
+    read = stored_truncation.read_truncation
 
     def read_nothing(connection: Any, key: int) -> Any:
         return read(connection, key)._replace(cut={})

@@ -162,9 +162,7 @@ class Disk:
         self._befall(node, sum(delays), {"asleep": 0.004, "last": 0.006})
         if len(choices.happened) > drawn or sum(delays) > _DISTURBS_S:
             self.disturbed[node.place] = now_s + sum(delays)
-        before_s, inside_s, behind_s = delays
-        is_sent_whole = choices.of("whole").random() < 0.5
-        return Plan(before_s, inside_s, behind_s, fate, is_sent_whole)
+        return Plan(delays[0], delays[1], delays[2], fate, choices.of("whole").random() < 0.5)
 
     def _delay_more(self, delays: list[float], patience_s: float, *, is_lease: bool) -> None:
         choices, much = self.choices, self.intensity
