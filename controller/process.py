@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from controller.cluster import Right
 from controller.commit.sequencer import UNCERTAIN, log_failure
@@ -11,7 +12,7 @@ from controller.factory import compose
 from controller.metrics.counters import Metrics
 from controller.metrics.health import READING
 from controller.tenure import Tenure, cancel
-from tidegauge.errors import TidegaugeError
+from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 
 _QUICK_START_S = 1.0
 """A start that is over by then answers no call with 503; a longer one goes on beside the probes."""
@@ -107,7 +108,9 @@ class Process:
         send the rest of its call.
         """
         self.stopping = True
-        if self.tenure is not None:
+        if self.tenure is None:
+            self._begin_to_leave()  # it must not take over any more
+        else:
             self.tenure.begin_to_end()
             asyncio.get_running_loop().call_later(_HAND_OVER_S, self._begin_to_leave)
 
@@ -121,7 +124,7 @@ class Process:
         return [
             f"{task.get_name()} has ended; the log says why"
             for task in self._tasks
-            if task.done()
+            if task.done() and not self.stopping
         ]
 
     async def _live(self) -> None:
@@ -148,7 +151,8 @@ class Process:
         except TidegaugeError as error:
             _log.error("cannot hold the database: %s", error)
             await self._end_tenure()
-            await self.right.leave()
+            with suppress(UnavailableError, OutcomeUnknownError):  # the lease runs out
+                await self.right.leave()
             await asyncio.sleep(_AGAIN_S)
         finally:
             await cancel([starting])

@@ -49,7 +49,7 @@ class Registry:
         self.on_pass: Callable[[PassOutcome, float], None] = lambda _outcome, _seconds: None
         """Called with the outcome of every pass, and the seconds that it took."""
         self.last_key = 0
-        """The highest one, where no other controller chooses any."""
+        """The highest one."""
         self._database = database
         self._by_name: dict[StreamName, StreamState] = {}
 

@@ -123,7 +123,7 @@ class StreamState:
         self.deleted = False
         """Whether its deletion is decided."""
         self.expirations = 0
-        """Writers that expired since this process holds the stream."""
+        """Writers that expired since this process read the stream back."""
         self.odd_event: OddEvent | None = None
         """The newest that was appended here with a time that is probably wrong."""
         self._host = host

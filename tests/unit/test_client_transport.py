@@ -417,3 +417,23 @@ def test_a_wrong_address_is_reported_sooner_than_a_take_over(
 
     _ask(standby.url, tell=hold, **limits)
     assert said[0].startswith(f"retrying {standby.url} for up to 7 s: ")
+
+
+def test_the_next_address_is_asked_where_a_paused_holder_says_nothing(
+    pair: tuple[_Controllers, _Controllers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegauge.client.transport._SILENCE_S", 0.1)
+    _, holder = pair
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        paused = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        async def ask() -> None:
+            transport = Transport(
+                f"{paused},{holder.url}", first_contact=timedelta(milliseconds=1)
+            )
+            answer = await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
+            assert answer.watermark == 1
+            await transport.aclose()
+
+        asyncio.run(ask())
+    assert len(holder.asked) == 1

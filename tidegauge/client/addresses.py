@@ -23,6 +23,7 @@ def check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        good = good and not (parts.query or parts.fragment)
     except ValueError:
         good = False
     if not good:

@@ -10,10 +10,11 @@ from tidegauge.errors import TidegaugeError
 RETRY_FOR = timedelta(seconds=60)
 """How long a client tries again by default."""
 
-TAKE_OVER = timedelta(seconds=20)
+TAKE_OVER = timedelta(seconds=30)
 """The least patience of a client once something has answered: another controller may be taking over.
 
-That takes two leases of 3 s, a second, and up to ten seconds of reading.
+That takes two leases of 3 s, a second, and up to ten seconds of reading. A holder that is paused keeps a
+call waiting for 20 s before the next address is asked.
 """
 
 Tell = Callable[[str], object]

@@ -216,6 +216,7 @@ class Transport:
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failure = error
             except httpx.TransportError:
+                self._first_contact = None
                 self._route.demote(url)
                 raise
             else:
