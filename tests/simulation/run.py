@@ -188,7 +188,8 @@ class _Log(logging.Handler):
         if record.getMessage() == "writer expired" and told.stream in self.world.ledger.streams:
             book = self.world.ledger.streams[told.stream]
             book.drop(told.writer, self.world.listened_s)
-        if record.getMessage() == "reader silent" and told.group in self.world.ledger.groups:
+        is_silent = record.getMessage() == "reader silent" and self._is_certain(node)
+        if is_silent and told.group in self.world.ledger.groups:
             self.world.ledger.groups[told.group].drop(told.reader, self.world.listened_s)
         if record.name == failures.__name__ and not any(
             one in record.getMessage() for one in disk.SAID
@@ -198,6 +199,13 @@ class _Log(logging.Handler):
         if error is not None:
             self._trace("traceback", "".join(traceback.format_exception(error)))
             self._verdict.faults.append(f"nobody took: {error!r} ({record.getMessage()})")
+
+    def _is_certain(self, node: Node | None) -> bool:
+        """Return whether a controller holds the database: one that has lost it changes nothing."""
+        return any(
+            one.node is node and one.app.process.right.is_certain
+            for one in self.world.controllers
+        )
 
 
 @contextmanager
