@@ -189,8 +189,8 @@ def read_stream(  # noqa: PLR0913 (keywords of one load)
         See `watermarked`.
     **kafka
         Settings of Kafka, as ``**{"kafka.bootstrap.servers": "127.0.0.1:9092"}``.
-    url, stream, and all others
-        Options of the source; see `TidegaugeDataSource`. With a token or a password of Kafka's a
+    url, stream
+        As all other keywords, options of the source; see `TidegaugeDataSource`. With a token or a password of Kafka's a
         session over Spark Connect redacts these from then on.
 
     Raises

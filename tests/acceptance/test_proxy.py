@@ -9,6 +9,7 @@ import ssl
 import struct
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -67,13 +68,17 @@ def test_tls_ends_at_the_proxy_and_begins_anew_at_the_controllers(
         ("controller-2", "8470", "healthz"),
     ):
         url = f"https://127.0.0.1:{cluster_with_tls.port(service, port)}/{probe}"
-        assert httpx.get(url, verify=trusted).status_code == 200
+        wait_until(partial(_is_well, url, trusted))
     plain = f"http://127.0.0.1:{cluster_with_tls.port('proxy', '8470')}"
     for number in range(8):
         created = httpx.put(
             f"{plain}/v1/streams/tls/{number}", json={"segments": 1}, timeout=20
         )
         assert created.status_code == 201
+
+
+def _is_well(url: str, trusted: ssl.SSLContext) -> bool:
+    return httpx.get(url, verify=trusted).status_code == 200
 
 
 def test_a_position_of_many_segments_passes_the_proxy(cluster_with_tls: LocalCluster) -> None:
