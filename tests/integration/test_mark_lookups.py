@@ -48,8 +48,8 @@ _FILL_MARKS = text(
 
 _DATA = encode_chunks(batch_of([("a", 10**9, b"")]), writer=None, append_time=0)[0].message
 _FILL_CHUNKS = text(
-    "INSERT INTO chunks (stream_key, segment, first_offset, events, running_time, size, data, format) "
-    "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, :data, 2 "
+    "INSERT INTO chunks (stream_key, segment, first_offset, events, running_time, size, data, append_time) "
+    "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, :data, 0 "
     f"FROM generate_series(0, {2 * CHUNKS - 1}) AS n"
 )
 
