@@ -1,12 +1,14 @@
 """A real server process for tests: started, killed, stopped and looked into."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +18,8 @@ import pytest
 from tests.nursery import Fork, RunningProcess
 from tests.patience import PATIENCE_S, wait_until
 
+_PORTS = range(16_384, 32_768)
+"""Below those that Linux gives to connections."""
 LAUNCHER = (
     "from controller import serve; from tests.environment import settings; serve(settings())"
 )
@@ -206,8 +210,9 @@ def _is_ready(client: httpx.Client) -> bool:
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a port that nobody listens on, and that no connection takes by itself meanwhile."""
+    while True:
+        port = _PORTS[secrets.randbelow(len(_PORTS))]
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

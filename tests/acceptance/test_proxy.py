@@ -55,7 +55,14 @@ def cluster_with_tls(
     serving = {name: services[name] for name in SERVING}
     with LocalCluster(serving, tmp_path_factory.mktemp("cluster")) as running:
         running.wait_until(lambda: running.is_well("proxy"), "the proxy", patience_s=60)
+        running.wait_until(lambda: _knows_the_holder(running), "its checks", patience_s=60)
         yield running
+
+
+def _knows_the_holder(cluster: LocalCluster) -> bool:
+    """Ask until no call goes to the one that stands by: two checks have to fail before."""
+    url = f"http://127.0.0.1:{cluster.port('proxy', '8470')}/v1/streams"
+    return all(httpx.get(url).status_code == 200 for _ in range(8))
 
 
 def test_tls_ends_at_the_proxy_and_begins_anew_at_the_controllers(
