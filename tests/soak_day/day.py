@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from reader_client import AsyncReaderGroup, AsyncStreamClient
-from tests.integration.controllers import Controllers, controllers
 from tests.kafka import create_topic
 from tests.postgres import running_cluster
+from tests.service.controllers import Controllers, controllers
 from tests.soak_day.driver import WINDOW_S
 from tests.soak_day.members import Client, Controller, Kill, kills
 from tests.soak_day.promises import BrokenPromiseError, Group

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from tests.integration.controllers import answers
 from tests.patience import wait_until
 from tests.server import ServerProcess
+from tests.service.controllers import answers
 
 _ROOT = Path(__file__).parents[2]
 _LONGEST_LINE = 2**24

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.integration.shop import MINUTE, NOON
+from tests.service.shop import MINUTE, NOON
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "reference" / "writers.md").read_text()
-STORIES = ROOT / "tests" / "integration" / "test_writer_troubles.py"
-CALLS = ROOT / "tests" / "integration" / "test_writer_lifecycle.py"
+STORIES = ROOT / "tests" / "stories" / "test_writer_troubles.py"
+CALLS = ROOT / "tests" / "stories" / "test_writer_lifecycle.py"
 
 
 def _literals(source: Path) -> Iterator[Any]:

@@ -1,0 +1,62 @@
+"""Fixtures of stories and faults: on both databases, see those of all tests."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+
+import pytest
+
+from tests.certificates import Files
+from tests.patience import SHORT_LEASE_MS
+from tests.postgres import Cluster, running_cluster
+from tests.server import ServerProcess
+from tests.service.log_api import LogApi
+from tests.service.shop import Open, Shop
+from tests.simulation.quiet import QuietWorld, quiet_world
+
+_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust nobody: each client would read the 150 certificates of all the world's authorities."""
+    with pytest.MonkeyPatch.context() as patched:
+        authority = Files(tmp_path_factory.mktemp("authority")).authority
+        patched.setenv("SSL_CERT_FILE", str(authority))
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def short_leases() -> Iterator[None]:
+    """Let a controller that is killed and started again wait for a short lease only."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TIDEGAUGE_LEASE_MS", str(SHORT_LEASE_MS))
+        yield
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server that only the tests of one module use, to stop it for instance."""
+    with running_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def log(shared_server: ServerProcess) -> Iterator[LogApi]:
+    """The log of a stream of this test's own, which it creates."""
+    with LogApi(shared_server.url, f"tests/log-{next(_NUMBERS)}") as api:
+        yield api
+
+
+@pytest.fixture
+def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
+    """Make streams of this test's own on the shared server."""
+    with ExitStack() as shops:
+        yield lambda **settings: shops.enter_context(Shop(shared_server.url, **settings))
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> Iterator[QuietWorld]:
+    """A controller under virtual time, or as many as a test asks for."""
+    with quiet_world(getattr(request, "param", 1)) as world:
+        yield world

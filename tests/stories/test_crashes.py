@@ -1,0 +1,206 @@
+"""``kill -9`` of real servers and of a reader, while all that the service does goes on.
+
+The simulation tries all kinds of moments and faults; this shows that real processes, databases and
+connections behave as the simulated ones do.
+"""
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count, pairwise
+from pathlib import Path
+
+import pytest
+
+from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
+from tests.effort import Effort
+from tests.nursery import Fork
+from tests.patience import PATIENCE_S, until, wait_until
+from tests.server import ServerProcess
+from tests.service.controllers import LEASE_MS, answers, controller
+from tidegauge.marks import Mark
+from writer_client import AsyncWriter
+
+pytestmark = pytest.mark.about_sql
+
+STREAM = "crashes/one"
+PATIENCE = timedelta(seconds=PATIENCE_S)
+READ_FOR_EVER = """
+from datetime import timedelta
+from reader_client import Reader
+from tidegauge.errors import ReaderFencedError
+patience = timedelta(seconds={patience_s})
+while True:
+    reader = Reader({url!r}, {group!r}, "doomed", retry_for=patience)
+    try:
+        while True:
+            for event in reader.read_next(wait_ms=50, limit=5):
+                print("read", event.value.decode(), flush=True)
+    except ReaderFencedError:  # a busy machine kept it silent for too long
+        continue
+"""
+
+
+class _ChangedItsMindError(Exception):
+    """A writer aborts its transaction."""
+
+
+@dataclass
+class Book:
+    """What clients were told."""
+
+    written: dict[str, int] = field(default_factory=dict)
+    """How many events of each writer were acknowledged, in their order."""
+    noted: dict[str, int] = field(default_factory=dict)
+    marks: dict[int, Mark] = field(default_factory=dict)
+    is_over: bool = False
+
+
+async def _write(url: str, name: str, book: Book) -> None:
+    """Write an event, two in a transaction, or two in one that is aborted; note the time of each."""
+    async with AsyncWriter(url, STREAM, name, retry_for=PATIENCE) as writer:
+        for time in count(1):
+            if time % 3 == 0:
+                async with writer.transaction() as transaction:
+                    for part in "ab":
+                        value = f"{name} {time} {part}"
+                        await transaction.write(value, key=name, event_time=time)
+                    transaction.note_time(time)
+            else:
+                await writer.write(f"{name} {time}", key=name, event_time=time)
+                writer.note_time(time)
+                await writer.flush()
+            book.written[name] = book.noted[name] = time
+            if book.is_over:
+                return
+            if time % 4 == 0:
+                with suppress(_ChangedItsMindError):
+                    async with writer.transaction() as transaction:
+                        await transaction.write("never", key=name, event_time=time + 1)
+                        raise _ChangedItsMindError
+
+
+def _values_of(name: str, book: Book) -> list[str]:
+    return [
+        f"{name} {time}{part}"
+        for time in range(1, book.written[name] + 1)
+        for part in ([" a", " b"] if time % 3 == 0 else [""])
+    ]
+
+
+async def _watch(client: AsyncStreamClient, book: Book) -> None:
+    while not book.is_over:
+        for mark in await client.marks(after=max(book.marks, default=0), wait_ms=200):
+            book.marks[mark.revision] = mark
+
+
+@pytest.fixture
+def servers(tmp_path: Path, database_url: str) -> Iterator[list[ServerProcess]]:
+    """One, or two over PostgreSQL, of which one holds and the other stands by."""
+    names = ["one"] if database_url.startswith("sqlite") else ["one", "two"]
+    with ExitStack() as stack:
+        servers = []
+        for name in names:
+            (place := tmp_path / name).mkdir()
+            server = controller(place, database_url, lease_ms=LEASE_MS)
+            stack.callback(server.__exit__)
+            _start(server)
+            servers.append(server)
+        yield servers
+
+
+def _start(server: ServerProcess) -> None:
+    server.launch()
+    wait_until(lambda: answers(server))
+
+
+def test_what_was_acknowledged_survives_kill_9_once_in_order_and_whole(
+    servers: list[ServerProcess], tmp_path: Path, effort: Effort
+) -> None:
+    kills = effort.times("kills", short=3, long=60)
+    asyncio.run(_play(servers, tmp_path / "read", kills))
+
+
+async def _play(servers: list[ServerProcess], read: Path, kills: int) -> None:
+    url, book, moments = servers[-1].url, Book(), random.Random(7)
+    async with (
+        aclosing(AsyncStreamClient(url, STREAM, retry_for=PATIENCE)) as client,
+        aclosing(AsyncReaderGroup(url, STREAM, retry_for=PATIENCE)) as group,
+    ):
+        await client.create(segments=2, mark_interval_ms=0, mark_resolution_ms=0)
+        await group.create([STREAM], heartbeat_ms=100, dead_after_ms=2_000)
+        code = READ_FOR_EVER.format(url=url, group=STREAM, patience_s=PATIENCE_S)
+        doomed = Fork(code, {}, read)
+        try:
+            async with asyncio.TaskGroup() as work:
+                for at in range(4):
+                    work.create_task(_write(servers[at % len(servers)].url, f"w{at}", book))
+                work.create_task(_watch(client, book))
+                for at in range(kills):
+                    await _until_all_went_on(book, read)
+                    await asyncio.sleep(moments.random() / 20)
+                    server = servers[at % len(servers)]
+                    server.kill()
+                    await asyncio.to_thread(_start, server)
+                await _until_all_went_on(book, read)
+                book.is_over = True
+        finally:
+            doomed.kill()
+            doomed.wait()
+        await _check_log(client, book)
+        await _check_marks(client, book)
+        await _check_readers(url, group, book, _printed(read))
+
+
+async def _until_all_went_on(book: Book, read: Path) -> None:
+    def seen() -> list[int]:
+        counts = [book.written.get(f"w{at}", 0) for at in range(4)]
+        return [*counts, len(book.marks), len(_printed(read))]
+
+    before = seen()
+    await until(lambda: all(a < b for a, b in zip(before, seen(), strict=True)))
+
+
+def _printed(read: Path) -> list[str]:
+    lines = read.read_text().splitlines() if read.exists() else []
+    return [line.removeprefix("read ") for line in lines if line.startswith("read ")]
+
+
+async def _check_log(client: AsyncStreamClient, book: Book) -> None:
+    stored: dict[str, list[str]] = defaultdict(list)
+    for segment, end in ((await client.describe()).tail or {}).items():
+        async for page in client.read(segment, 0, end):
+            for value in page.batch["value"].to_pylist():
+                stored[value.decode().partition(" ")[0]].append(value.decode())
+    assert stored == {name: _values_of(name, book) for name in book.written}
+
+
+async def _check_marks(client: AsyncStreamClient, book: Book) -> None:
+    """Every mark that was seen is there; the newest promises what every writer noted."""
+    marks: list[Mark] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while not marks or marks[-1].lower < min(book.noted.values()):
+            marks += await client.marks(after=len(marks), wait_ms=1_000)
+    assert [one.revision for one in marks] == list(range(1, len(marks) + 1))
+    assert marks[-1].lower == min(book.noted.values())
+    for before, after in pairwise(marks):
+        assert before.lower < after.lower
+        assert all(after.cut[segment] >= offset for segment, offset in before.cut.items())
+    assert {one: marks[one - 1] for one in book.marks} == book.marks
+
+
+async def _check_readers(
+    url: str, group: AsyncReaderGroup, book: Book, printed: list[str]
+) -> None:
+    """Another reader gets all that was not confirmed, once; together they got everything."""
+    found = Counter[str]()
+    tail = Counter(value for name in book.written for value in _values_of(name, book))
+    async with AsyncReader(url, STREAM, "heir") as heir, asyncio.timeout(PATIENCE_S):
+        while sum((await group.position(STREAM)).values()) < tail.total():
+            found.update([one.value.decode() for one in await heir.read_next(wait_ms=100)])
+    assert set(found) | set(printed) == set(tail)
+    assert set(found.values()) <= {1}

@@ -1,0 +1,46 @@
+"""A producer in another language, written after the guide alone."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import create_topic
+from tests.server import ServerProcess
+from tests.service.shop import Shop
+from tidegauge.client.kafka import Topic
+from tidegauge_cli.demo.kafka.broker import Broker
+from tidegauge_cli.demo.kafka.jars import broker_jars
+
+pytestmark = [
+    pytest.mark.only_on("sqlite", "clients know the service only"),
+    pytest.mark.skipif(shutil.which("javac") is None, reason="there is no JDK"),
+]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "NotingOrders.java"
+_NEWEST = 1_704_110_400_000 + 100 * 999
+
+
+def test_the_example_in_java_notes_what_it_has_stored(
+    shared_server: ServerProcess,
+    open_shop: Callable[..., Shop],
+    broker: Broker,
+    tmp_path: Path,
+) -> None:
+    shop = open_shop(segments=2)
+    topic = shop.name.split("/")[1]
+    create_topic(broker.bootstrap, topic, partitions=2, retention_ms=-1)
+    jars = f"{broker_jars()}/*"
+    places = broker.bootstrap, shared_server.url, shop.name
+    for command in (
+        ["javac", "-Werror", "-d", str(tmp_path), "-cp", jars, str(EXAMPLE)],
+        ["java", "-cp", f"{tmp_path}:{jars}", "NotingOrders", *places],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+    ends = Topic({"bootstrap.servers": broker.bootstrap}, topic).ends()
+    assert sum(ends.values()) == 1_000
+    assert shop.mark == (_NEWEST, {str(number): end for number, end in ends.items()})
+    assert shop.explanation()["states"]["left"] == 1

@@ -1,0 +1,368 @@
+"""Metrics: complete, bounded, and named as the documentation names them."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.configuration import ServeSettings
+from tests.conftest import NewServer
+from tests.patience import wait_until
+from tests.server import Api, ServerProcess
+from tests.service.in_process import called_in_process
+from tidegauge.wire.events import NDJSON
+
+NOW = 1_700_000_000_000
+OPERATIONS = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+@pytest.fixture
+def client(database_url: str) -> Iterator[httpx.Client]:
+    with called_in_process(ServeSettings(database_url=database_url)) as one:
+        yield one
+
+
+def _create(client: httpx.Client, stream: str = "one", **settings: Any) -> None:
+    wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0} | settings
+    client.put(f"/v1/streams/tests/{stream}", json=wanted).raise_for_status()
+
+
+def _note(client: httpx.Client, stream: str, writer: str, time: Any) -> None:
+    path = f"/v1/streams/tests/{stream}/writers/{writer}/note-time"
+    client.post(path, json={"time": time, "position": {}})
+
+
+def _families(client: httpx.Client) -> list[Metric]:
+    text = client.get("/metrics").raise_for_status().text
+    return list(text_string_to_metric_families(text))
+
+
+def _samples(families: list[Metric]) -> Samples:
+    found: Samples = {}
+    for family in families:
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = (
+                sample.value
+            )
+    return found
+
+
+def _scrape(client: httpx.Client) -> Samples:
+    return _samples(_families(client))
+
+
+def _outcomes(client: httpx.Client) -> dict[str, float]:
+    counted = _scrape(client)["tidegauge_reports_total"]
+    return {outcome: count for (((_, outcome),), count) in counted.items()}
+
+
+def _of(stream: str, **labels: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({"stream": f"tests/{stream}", **labels}.items()))
+
+
+def test_reports_are_counted_by_outcome(client: httpx.Client) -> None:
+    _create(client)
+    for time in (NOW, NOW - 1, 1.5):
+        _note(client, "one", "w", time)
+    reports = [{"stream": "tests/one", "writer": "w", "time": at} for at in (NOW, NOW - 9)]
+    bulk = [one | {"position": {}} for one in reports]
+    client.post("/v1/note-times", json={"reports": bulk})
+    assert _scrape(client)["tidegauge_reports_total"] == {
+        (("outcome", "accepted"),): 2,
+        (("outcome", "invalid_request"),): 1,
+        (("outcome", "invalid_time"),): 2,
+    }
+
+
+def test_who_sends_no_report_is_counted_with_none(client: httpx.Client) -> None:
+    _create(client)
+    for method in ("GET", "HEAD", "PUT"):
+        for path in ("/v1/note-times", f"{ONE}/writers/w/note-time"):
+            assert client.request(method, path).status_code == 405
+    assert _outcomes(client) == {"accepted": 0}
+
+
+ONE = "/v1/streams/tests/one"
+NONE = "/v1/streams/tests/none"
+REPORT = {"time": NOW, "position": {}}
+LINE = {"content": '{"key": "k", "value": "v"}\n', "headers": {"content-type": NDJSON}}
+
+
+@pytest.mark.only_on("sqlite", "what is counted is decided before any database")
+@pytest.mark.parametrize(
+    ("path", "call", "status", "counted"),
+    [
+        ("writers/w/note-time", {"json": REPORT}, 200, {"accepted": 1}),
+        ("writers/w/note-time", {"json": REPORT | {"time": NOW - 9}}, 409, {"invalid_time": 1}),
+        ("writers/w/note-time", {"json": REPORT | {"time": 1.5}}, 422, {"invalid_request": 1}),
+        ("writers/w/register", {"json": {"time": NOW}}, 200, {"accepted": 1}),
+        ("writers/w/register", {"json": {"time": 2**53}}, 409, {"time_in_future": 1}),
+        ("writers/w/register", {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
+        ("writers/w/register?a=1", {"json": {"time": NOW}}, 422, {"invalid_request": 1}),
+        ("writers/w/leave", {"json": REPORT}, 200, {"accepted": 1}),
+        ("writers/w/leave", {"json": {"time": NOW - 9}}, 409, {"invalid_time": 1}),
+        ("writers/w/leave", {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
+        (f"events?writer=w&note_time={NOW}", LINE, 200, {"accepted": 1}),
+        (f"events?writer=w&note_time={NOW - 9}", LINE, 409, {"invalid_time": 1}),
+        ("events?writer=w&note_time=soon", LINE, 422, {"invalid_request": 1}),
+        (f"events?note_time={NOW}", LINE, 422, {"invalid_request": 1}),
+        (f"events?writer=w&note_time={NOW}", {}, 415, {"unsupported_media_type": 1}),
+        ("writers/w/register", {}, 200, {}),
+        ("writers/w/register", {"json": {"time": None}}, 200, {}),
+        ("writers/w/leave", {}, 200, {}),
+        ("writers/none/leave", {}, 404, {}),
+        ("events?writer=w", LINE, 200, {}),
+        ("events", LINE | {"content": '{"time": 5}'}, 422, {}),
+        ("writers/w/expire", {}, 200, {}),
+    ],
+)
+def test_every_way_to_report_moves_one_counter_and_nothing_else_does(
+    client: httpx.Client, path: str, call: Any, status: int, counted: dict[str, int]
+) -> None:
+    _create(client, log="embedded")
+    _note(client, "one", "w", NOW)
+    assert client.post(f"{ONE}/{path}", **call).status_code == status
+    expected = {"accepted": 1.0}
+    for outcome, count in counted.items():
+        expected[outcome] = expected.get(outcome, 0) + count
+    assert _outcomes(client) == expected
+
+
+@pytest.mark.only_on("sqlite", "what is counted is decided before any database")
+@pytest.mark.parametrize(
+    ("path", "call"),
+    [
+        ("writers/w/note-time", {"json": REPORT}),
+        ("writers/w/register", {"json": {"time": NOW}}),
+        ("writers/w/leave", {"json": {"time": NOW}}),
+        (f"events?writer=w&note_time={NOW}", LINE),
+    ],
+)
+def test_reports_about_a_stream_that_is_not_there_count_by_its_code(
+    client: httpx.Client, path: str, call: Any
+) -> None:
+    assert client.post(f"{NONE}/{path}", **call).status_code == 404
+    assert _outcomes(client) == {"accepted": 0, "unknown_stream": 1}
+
+
+@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
+def test_reports_that_cannot_be_stored_count_as_unavailable_each(
+    new_server: NewServer,
+) -> None:
+    full = new_server(max_database_bytes=300_000)
+    with full as server, Api(server.url) as api:
+        api.create()
+        names = [f"{number}-{'x' * 200}" for number in range(2_000)]
+        reports = [{"stream": "tests/one", "writer": name, **REPORT} for name in names]
+        answer = api.client.post("/v1/note-times", json={"reports": reports})
+        assert answer.status_code == 503
+        assert 'reports_total{outcome="unavailable"} 2000.0\n' in server.metrics()
+
+
+def test_writers_are_counted_by_state_of_each_stream_and_of_all(client: httpx.Client) -> None:
+    for stream in ("one", "two"):
+        _create(client, stream)
+        _note(client, stream, "slow", NOW)
+        _note(client, stream, "quick", NOW + 5_000)
+    writers = "/v1/streams/tests/one/writers"
+    client.post(f"{writers}/new/register")
+    for gone in ("left", "expired"):
+        _note(client, "one", gone, NOW)
+        call = {"left": "leave", "expired": "expire"}[gone]
+        client.post(f"{writers}/{gone}/{call}", json={}).raise_for_status()
+    shown = _scrape(client)
+    of_one = dict.fromkeys(("joining", "active", "behind", "expired", "left"), 1)
+    of_two = of_one | {"joining": 0, "expired": 0, "left": 0}
+    assert shown["tidegauge_stream_writers"] == {
+        **{_of("one", state=state): count for state, count in of_one.items()},
+        **{_of("two", state=state): count for state, count in of_two.items()},
+    }
+    assert shown["tidegauge_writers"] == {
+        (("state", "joining"),): 1,
+        (("state", "active"),): 2,
+        (("state", "behind"),): 2,
+        (("state", "expired"),): 1,
+        (("state", "left"),): 1,
+    }
+
+
+def test_writers_that_expire_are_counted_with_their_stream(client: httpx.Client) -> None:
+    for stream in ("calm", "lossy"):
+        _create(client, stream, aggregation_timeout_ms=100)
+    _note(client, "lossy", "silent", NOW)
+    times = itertools.count(NOW + 1)
+
+    def is_expired() -> bool:
+        _note(client, "lossy", "quick", next(times))
+        return bool(_scrape(client)["tidegauge_expirations_total"][()])
+
+    wait_until(is_expired)
+    counted = _scrape(client)["tidegauge_stream_expirations_total"]
+    assert counted == {_of("calm"): 0, _of("lossy"): 1}
+
+
+def test_lag_is_wall_clock_minus_watermark_where_times_are_wall_clock(
+    client: httpx.Client,
+) -> None:
+    _create(client, "timed")
+    _create(client, "silent")
+    _create(client, "logical", max_future_skew_ms=None)
+    _create(client, "sealed")
+    for stream in ("timed", "logical", "sealed"):
+        _note(client, stream, "w", NOW)
+    seal = client.post("/v1/streams/tests/sealed/seal", json={"position": {"0": 0}})
+    seal.raise_for_status()
+    lags = _scrape(client)["tidegauge_stream_watermark_lag_seconds"]
+    assert lags.keys() == {_of("timed")}
+    assert lags[_of("timed")] > 90_000_000
+
+
+def test_only_a_stream_in_which_somebody_waits_is_held(client: httpx.Client) -> None:
+    """Nobody has to be woken for one that is quiet or silent, that all have left, or that is sealed."""
+
+    for stream in ("held", "silent", "quiet", "left", "sealed"):
+        _create(client, stream, aggregation_timeout_ms=100 if stream == "silent" else None)
+        for writer in ("slow", "quick"):
+            _note(client, stream, writer, NOW)
+    for stream in ("held", "silent"):
+        _note(client, stream, "quick", NOW + 5_000)
+    for writer in ("slow", "quick"):
+        left = f"/v1/streams/tests/left/writers/{writer}/leave"
+        client.post(left, json={}).raise_for_status()
+    seal = client.post("/v1/streams/tests/sealed/seal", json={"position": {"0": 0}})
+    seal.raise_for_status()
+    wait_until(lambda: _held(client)[_of("held")] > 0)
+    wait_until(lambda: _held(client, "silent")[_of("silent")] > 0)
+    assert {stream for stream, silent_s in _held(client, "silent").items() if silent_s} == {
+        _of("silent")
+    }
+    held = _held(client)
+    assert held == {
+        _of("held"): held[_of("held")],
+        _of("silent"): 0,
+        _of("quiet"): 0,
+        _of("left"): 0,
+        _of("sealed"): 0,
+    }
+    _note(client, "held", "slow", NOW + 5_000)
+    assert _held(client)[_of("held")] == 0
+
+
+def _held(client: httpx.Client, what: str = "held") -> dict[tuple[tuple[str, str], ...], float]:
+    return _scrape(client)[f"tidegauge_stream_{what}_seconds"]
+
+
+def test_a_controller_that_is_alone_holds_the_database(client: httpx.Client) -> None:
+    assert _scrape(client)["tidegauge_holds_database"] == {(): 1}
+
+
+def test_marks_passes_batches_and_commits_are_counted(client: httpx.Client) -> None:
+    _create(client)
+    with ThreadPoolExecutor() as threads:
+        for number in range(50):
+            threads.submit(_note, client, "one", f"writer-{number}", NOW)
+    _note(client, "one", "writer-0", NOW + 5_000)
+    shown = _scrape(client)
+    assert shown["tidegauge_marks_total"] == {(): 1}
+    passes = shown["tidegauge_pass_duration_seconds_count"][()]
+    batches = shown["tidegauge_batch_changes_count"][()]
+    assert 2 <= passes <= batches <= 53
+    assert shown["tidegauge_batch_changes_sum"][()] >= 52
+    assert shown["tidegauge_commit_duration_seconds_count"][()] == batches
+    assert shown["tidegauge_commit_failures_total"] == {(): 0}
+    assert shown["tidegauge_queue_length"] == {
+        (("queue", "changes"),): 0,
+        (("queue", "looks"),): 0,
+    }
+
+
+def test_answers_are_timed_by_template_of_their_route_and_class_of_status(
+    client: httpx.Client,
+) -> None:
+    _create(client)
+    for number in range(20):
+        _note(client, "one", f"writer-{number}", NOW)
+        client.get(f"/v1/streams/tests/none-{number}")
+        client.get(f"/nonsense/{number}")
+    _note(client, "one", "w", "nonsense")
+    shown = _scrape(client)
+    stream = "/v1/streams/{scope}/{stream}"
+    assert shown["tidegauge_http_request_duration_seconds_count"] == {
+        _answer(f"{stream}/writers/{{writer}}/note-time", "2xx"): 20,
+        _answer(f"{stream}/writers/{{writer}}/note-time", "4xx"): 1,
+        _answer(stream, "2xx"): 1,
+        _answer(stream, "4xx"): 20,
+        _answer("other", "4xx"): 20,
+    }
+    again = _scrape(client)
+    counts = again["tidegauge_http_request_duration_seconds_count"]
+    assert counts[_answer("/metrics", "2xx")] == 1
+
+
+def test_waiting_is_no_latency_and_who_waits_is_counted(client: httpx.Client) -> None:
+    _create(client)
+    path = "/v1/streams/tests/one/marks"
+    with ThreadPoolExecutor() as threads:
+        polls = [threads.submit(client.get, path, params={"wait_ms": 20_000}) for _ in range(3)]
+        wait_until(lambda: _scrape(client)["tidegauge_long_polls"] == {(): 3})
+        _note(client, "one", "w", NOW)
+        assert [len(one.result().json()["marks"]) for one in polls] == [1, 1, 1]
+    shown = _scrape(client)
+    assert shown["tidegauge_long_polls"] == {(): 0}
+    route = _answer("/v1/streams/{scope}/{stream}/marks", "2xx")
+    assert shown["tidegauge_http_long_poll_duration_seconds_count"] == {route: 3}
+    assert route not in shown["tidegauge_http_request_duration_seconds_count"]
+
+
+def test_only_so_many_streams_have_series_the_latest_of_the_live_ones_first(
+    database_url: str,
+) -> None:
+    settings = ServeSettings(database_url=database_url, metrics_streams=2)
+    with called_in_process(settings) as client:
+        for number in range(4):
+            _create(client, f"lag-{number}")
+            _note(client, f"lag-{number}", "w", NOW - number * 1_000)
+        left = "/v1/streams/tests/lag-3/writers/w/leave"
+        client.post(left, json={}).raise_for_status()
+        _create(client, "empty")
+        shown = _scrape(client)
+        lags = shown["tidegauge_stream_watermark_lag_seconds"]
+        assert lags.keys() == {_of("lag-2"), _of("lag-1")}
+        assert shown["tidegauge_stream_kept_reports"].keys() == lags.keys()
+        assert shown["tidegauge_streams_without_series"] == {(): 3}
+        assert shown["tidegauge_streams"] == {(): 5}
+        assert shown["tidegauge_writers"][("state", "active"),] == 3
+
+
+@pytest.fixture
+def api(shared_server: ServerProcess) -> Iterator[Api]:
+    with Api(shared_server.url, "tests/metrics") as calls:
+        yield calls
+
+
+def test_names_follow_the_conventions_and_are_documented(api: Api) -> None:
+    api.create()
+    api.note("w", NOW)
+    documented = set(re.findall(r"`(tidegauge_\w+)`", OPERATIONS.read_text()))
+    shown = set()
+    for family in text_string_to_metric_families(api.client.get("/metrics").text):
+        if family.name.startswith("process_"):
+            continue
+        assert family.documentation.endswith("."), family.name
+        assert family.type in {"counter", "gauge", "histogram"}
+        if family.type == "histogram" and family.name != "tidegauge_batch_changes":
+            assert family.name.endswith("_seconds")
+        shown.add(family.name + "_total" if family.type == "counter" else family.name)
+    assert shown == documented
+
+
+def _answer(route: str, status: str) -> tuple[tuple[str, str], ...]:
+    return ("route", route), ("status", status)

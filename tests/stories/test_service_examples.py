@@ -1,0 +1,216 @@
+"""The examples of the OpenAPI document are played against a server, one after another."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.http.examples import EXAMPLES, Example
+from tests.server import ServerProcess
+from tests.service.story import StoryClient
+from tidegauge.errors import PROBLEMS
+
+INTEGER = {"$ref": "#/components/schemas/Int64"}
+CHANGING = {
+    "advanced_ms",
+    "created_ms",
+    "detail",
+    "expires_in_ms",
+    "finished_ms",
+    "id",
+    "marked_ms",
+    "now_ms",
+    "opened_ms",
+    "sealed_ms",
+    "sentence",
+    "silent_ms",
+    "stood_ms",
+    "stream_id",
+    "stream_ids",
+    "transaction",
+    "version",
+}
+
+
+@pytest.fixture(scope="module")
+def document(shared_server: ServerProcess) -> Any:
+    return httpx.get(f"{shared_server.url}/openapi.json").raise_for_status().json()
+
+
+def _operations(document: Any) -> Iterator[tuple[str, Any]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def _play(client: httpx.Client, example: Example, stream_id: str) -> httpx.Response:
+    query = {**example.query}
+    if "stream_id" in query:
+        query["stream_id"] = stream_id
+    content: Any = {"json": example.body} if isinstance(example.body, dict) else {}
+    if isinstance(example.body, (str, bytes)):
+        content = {"content": example.body}
+    return client.request(
+        example.method, example.url, params=query, headers=dict(example.headers), **content
+    )
+
+
+def _steady(value: Any) -> Any:
+    """Leave out what differs from run to run, and the version."""
+    if isinstance(value, dict):
+        return {name: _steady(one) for name, one in value.items() if name not in CHANGING}
+    return [_steady(one) for one in value] if isinstance(value, list) else value
+
+
+def test_every_post_says_that_it_may_be_refused_to_a_page_of_another_site(
+    document: Any,
+) -> None:
+    posts = [one for call, one in _operations(document) if call.startswith("POST")]
+    assert posts
+    assert all("415" in one["responses"] for one in posts)
+
+
+def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None:
+    stream_id = ""
+    with StoryClient(base_url=server.url, timeout=20) as client:
+        for example in EXAMPLES:
+            answer = _play(client, example, stream_id)
+            assert answer.status_code == example.status, (example.call, answer.text)
+            if isinstance(example.answer, dict):
+                assert _steady(answer.json()) == _steady(example.answer), example.call
+                assert answer.json().keys() == example.answer.keys()
+                stream_id = answer.json().get("stream_id", stream_id)
+            elif example.answer is not None:
+                assert answer.text.startswith(example.answer)
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "bounds"),
+    [
+        ("NoteTime", "incarnation", {"minimum": 0}),
+        ("Report", "incarnation", {"minimum": 0}),
+        ("LeaveStream", "incarnation", {"minimum": 0}),
+        ("CreateStream", "segments", {"minimum": 1, "maximum": 10_000}),
+        ("ChangeStream", "mark_interval_ms", {"minimum": 0, "maximum": 315_360_000_000}),
+        ("CreateGroup", "heartbeat_ms", {"minimum": 100, "maximum": 3_600_000}),
+    ],
+)
+def test_bounds_of_fields_are_told(
+    document: Any, message: str, field: str, bounds: dict[str, int]
+) -> None:
+    told = document["components"]["schemas"][message]["properties"][field]
+    _check_bounds(told, bounds)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "bounds"),
+    [
+        ("GET {}/marks", "limit", {"minimum": 1, "maximum": 1_000}),
+        ("GET {}/tail", "wait_ms", {"minimum": 0, "maximum": 30_000}),
+        ("GET {}/segments/{segment}/events", "end", {"minimum": 0}),
+        ("POST {}/events", "incarnation", {"minimum": 0}),
+        ("POST {}/segments/{segment}/events", "tidegauge-sequence", {"minimum": 1}),
+        ("POST {}/segments/{segment}/events", "tidegauge-incarnation", {"minimum": 0}),
+    ],
+)
+def test_bounds_of_parameters_are_told(
+    document: Any, call: str, name: str, bounds: dict[str, int]
+) -> None:
+    operation = dict(_operations(document))[call.replace("{}", "/v1/streams/{scope}/{stream}")]
+    (told,) = (one["schema"] for one in operation["parameters"] if one["name"] == name)
+    _check_bounds(told, bounds)
+
+
+def _check_bounds(told: dict[str, Any], bounds: dict[str, int]) -> None:
+    least, most = bounds["minimum"], bounds.get("maximum")
+    words = f"{least} or more" if most is None else f"{least} to {most}"
+    assert f"({words}" in told["description"]
+    assert INTEGER in [*told.get("anyOf", []), {"$ref": told.get("$ref")}]
+
+
+def test_every_operation_is_called_as_its_function(document: Any) -> None:
+    ids = {call: one["operationId"] for call, one in _operations(document)}
+    assert len(set(ids.values())) == len(ids)
+    assert ids["POST /v1/streams/{scope}/{stream}/writers/{writer}/note-time"] == "note_time"
+    assert ids["GET /v1/streams/{scope}/{stream}"] == "describe_stream"
+    assert {one for one in ids.values() if not one.replace("_", "").isalpha()} == set()
+
+
+def test_no_union_has_what_generators_of_clients_make_uncompilable_code_of(
+    document: Any,
+) -> None:
+    unions = [one for one in _schemas(document) if "anyOf" in one or "oneOf" in one]
+    assert unions
+    for union in unions:
+        alternatives: list[dict[str, Any]] = union.get("anyOf") or union["oneOf"]
+        assert "default" not in union, union
+        assert not any("format" in one and one["type"] == "string" for one in alternatives)
+        assert not any("additionalProperties" in one for one in alternatives), union
+    start = document["components"]["schemas"]["CreateGroup"]["properties"]["start_cut"]
+    assert start["additionalProperties"] == {"$ref": "#/components/schemas/Position"}
+
+
+def test_all_integers_have_64_bits(document: Any) -> None:
+    integers = [one for one in _schemas(document) if "integer" in _types(one)]
+    assert integers
+    assert [one for one in integers if one.get("format") != "int64"] == []
+
+
+def _types(schema: dict[str, Any]) -> list[str]:
+    given = schema.get("type", [])
+    return given if isinstance(given, list) else [given]
+
+
+def _schemas(part: Any) -> Iterator[dict[str, Any]]:
+    """List all schemas in a document, and other objects that are none."""
+    if isinstance(part, dict):
+        yield part
+        for name, one in part.items():
+            if name not in {"example", "examples"}:
+                yield from _schemas(one)
+    elif isinstance(part, list):
+        for one in part:
+            yield from _schemas(one)
+
+
+def test_every_call_has_an_example(document: Any) -> None:
+    assert {call for call, _ in _operations(document)} == {one.call for one in EXAMPLES}
+    assert len({one.call for one in EXAMPLES}) == len(EXAMPLES)
+
+
+def test_every_call_and_every_field_is_described(document: Any) -> None:
+    for call, operation in _operations(document):
+        assert operation["description"], call
+        assert "422" in operation["responses"], call
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), (call, parameter["name"])
+    for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description"), name
+        for field, described in schema.get("properties", {}).items():
+            assert described.get("description"), (name, field)
+
+
+def test_every_refusal_is_documented_but_defects_and_methods_that_are_not_there(
+    document: Any,
+) -> None:
+    said = {
+        status for _, operation in _operations(document) for status in operation["responses"]
+    }
+    assert {str(error.status) for error in PROBLEMS.values()} - said == {"405", "500"}
+    for call, operation in _operations(document):
+        assert {"413", "503"} <= operation["responses"].keys(), call
+        changes = not call.startswith("GET ")
+        assert ("502" in operation["responses"]) is changes, call
+
+
+def test_the_examples_are_in_the_document(document: Any) -> None:
+    noting = document["paths"]["/v1/streams/{scope}/{stream}/writers/{writer}/note-time"]
+    content = noting["post"]["requestBody"]["content"]["application/json"]
+    assert content["example"] == {
+        "time": 1_357_034_700_000,
+        "position": {"0": 0},
+        "incarnation": 1,
+    }
+    answer = noting["post"]["responses"]["200"]["content"]["application/json"]["example"]
+    assert answer["watermark"] == 1_357_034_700_000

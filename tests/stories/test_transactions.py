@@ -1,0 +1,268 @@
+"""Transactions: nothing is seen before the commit, and then all of it at once."""
+
+import asyncio
+from unittest.mock import patch
+
+import pytest
+
+from controller.log.staging import StagedEvents
+from controller.streams.transactions import TransactionCalls
+from tests.service.log_api import LogApi, arrow_of, numbered
+from tests.service.log_service import REFUSAL, LogService, batch_of, run_with
+from tests.service.problems import check_problem
+from tests.service.transaction_api import OpenTransaction, begin, begun, listed
+from tidegauge.errors import UnavailableError
+from tidegauge.wire.events import ARROW
+from tidegauge.wire.transactions import BeginTransaction
+
+pytestmark = pytest.mark.about_sql
+
+TIME = 1_700_000_000_000
+KEYS = ("k2", "k0", "k4")
+"""One for each of three segments."""
+
+
+@pytest.fixture
+def log(log: LogApi) -> LogApi:
+    log.create(segments=3)
+    log.register()
+    return log
+
+
+def _all_events(log: LogApi, segments: int = 3) -> list[tuple[str, int | None, bytes]]:
+    return [event for number in range(segments) for event in log.events(number)]
+
+
+def _refused(answer: dict[str, object], code: str) -> dict[str, object]:
+    assert answer.get("code") == code, answer
+    return answer
+
+
+def test_nothing_is_seen_before_the_commit_and_all_of_it_afterwards(log: LogApi) -> None:
+    transaction = begin(log)
+    assert transaction.stage(numbered(0, 2, key=KEYS[0]), 1)["state"] == "open"
+    transaction.stage(numbered(2, 2, key=KEYS[2]), 1, segment=2)
+    assert log.tail() == {"0": 0, "1": 0, "2": 0}
+    assert _all_events(log) == []
+    committed = transaction.commit()
+    assert (committed["state"], committed["watermark"]) == ("committed", None)
+    assert committed["position"] == {"0": 2, "2": 2}
+    assert log.tail() == {"0": 2, "1": 0, "2": 2}
+    assert log.events(0) == numbered(0, 2, key=KEYS[0])
+    assert log.events(2) == numbered(2, 2, key=KEYS[2])
+
+
+def test_sequences_count_from_one_in_each_transaction_and_segment(log: LogApi) -> None:
+    log.append(numbered(0, 1, key=KEYS[0]), 1)
+    transaction = begin(log)
+    first = transaction.stage(numbered(1, 1, key=KEYS[0]), 1)
+    assert (first["sequence"], first["duplicate"]) == (1, False)
+    again = transaction.stage(numbered(1, 1, key=KEYS[0]), 1)
+    assert (again["sequence"], again["duplicate"]) == (1, True)
+    gap = transaction.stage(numbered(3, 1, key=KEYS[0]), 3)
+    assert _refused(gap, "sequence_gap")["expected_sequence"] == 2
+    assert transaction.stage(numbered(2, 1, key=KEYS[0]), 2)["sequence"] == 2
+    assert transaction.stage(numbered(0, 1, key=KEYS[1]), 1, segment=1)["sequence"] == 1
+    assert transaction.commit()["position"] == {"0": 3, "1": 1}
+    assert log.events(0) == numbered(0, 3, key=KEYS[0])
+    assert log.append(numbered(3, 1, key=KEYS[0]), 2)["next_offset"] == 4
+
+
+def test_lines_are_staged_once_if_they_are_numbered(log: LogApi) -> None:
+    transaction = begin(log)
+    line = '{"key": "k2", "event_time": 1, "value": "a"}\n'
+    assert transaction.stage_lines(line, 1)["duplicate"] is False
+    assert transaction.stage_lines(line, 1)["duplicate"] is True
+    assert transaction.stage_lines(line.replace('"a"', '"b"'))["sequence"] == 2
+    transaction.commit()
+    assert log.events(0) == [("k2", 1, b"a"), ("k2", 1, b"b")]
+
+
+def _scale(log: LogApi, seal: list[int], ranges: list[list[float]]) -> None:
+    scaled = log.client.post(f"{log.path}/scale", json={"seal": seal, "ranges": ranges})
+    assert scaled.status_code == 200, scaled.text
+
+
+def test_a_commit_with_a_time_promises_from_its_events_and_all_that_the_writer_appended(
+    log: LogApi,
+) -> None:
+    log.register("other")
+    log.append(numbered(0, 3, key=KEYS[0]), 1)  # reported by nobody
+    log.append(numbered(0, 4, key=KEYS[0]), 1, writer="other")
+    log.append(numbered(0, 5, key=KEYS[2]), 1, segment=2, writer="other")
+    transaction = begin(log)
+    transaction.stage(numbered(0, 2, key=KEYS[1]), 1, segment=1)
+    assert transaction.commit(TIME)["watermark"] is None
+    assert _position_of(log, "w") == {"0": 3, "1": 2}
+    assert log.note_time(TIME, "other", position={"0": 7}, incarnation=1)["watermark"] == TIME
+    quiet = begin(log)
+    quiet.stage(numbered(2, 1, key=KEYS[1]), 1, segment=1)
+    quiet.commit()
+    assert _position_of(log, "w") == {"0": 3, "1": 2}  # without a time it is no report
+
+
+def _position_of(log: LogApi, writer: str) -> dict[str, int]:
+    writers = log.json(log.client.get(f"{log.path}/writers"))["writers"]
+    position: dict[str, int]
+    (position,) = (one["position"] for one in writers if one["writer"] == writer)
+    return position
+
+
+def test_a_commit_with_a_time_follows_a_report_of_the_tails_and_a_split(log: LogApi) -> None:
+    log.append(numbered(0, 1, key=KEYS[0]), 1)
+    transaction = begin(log)
+    transaction.stage(numbered(1, 1, key=KEYS[0]), 1)
+    log.register("other")
+    log.append(numbered(0, 5, key=KEYS[0]), 1, writer="other")
+    log.note_time(TIME, incarnation=1)  # without a position: up to the tails
+    _scale(log, [0, 1, 2], [[0, 1]])
+    committed = transaction.commit(TIME + 1)
+    assert committed["position"] == {"3": 1}
+    assert log.note_time(TIME + 1, "other", incarnation=1)["watermark"] == TIME + 1
+
+
+def test_a_refused_report_commits_nothing_and_leaves_it_open(log: LogApi) -> None:
+    log.note_time(TIME, incarnation=1)
+    transaction = begin(log)
+    transaction.stage(numbered(0, 1, key=KEYS[0]), 1)
+    _refused(transaction.commit(TIME - 1), "invalid_time")
+    _refused(transaction.commit(2**62), "time_in_future")
+    assert (transaction.state, log.tail()["0"]) == ("open", 0)
+    assert transaction.commit(TIME)["position"] == {"0": 1}
+
+
+def test_begin_needs_a_known_writer_its_newest_incarnation_and_a_stream_of_events(
+    log: LogApi,
+) -> None:
+    answer = begun(log)
+    assert (answer["state"], answer["expires_in_ms"]) == ("open", 60_000)
+    _refused(begun(log, "stranger"), "unknown_writer")
+    _refused(begun(log, incarnation=None), "incarnation_required")
+    _refused(begun(log, timeout_ms=999), "invalid_request")
+    _refused(begun(log, timeout_ms=86_400_001), "invalid_request")
+    log.register()
+    _refused(begun(log), "writer_fenced")
+    with LogApi(str(log.client.base_url), log.path.removeprefix("/v1/streams/") + "-x") as far:
+        far.create(log="external")
+        _refused(begun(far), "log_is_external")
+
+
+def test_a_zombie_cannot_go_on(log: LogApi) -> None:
+    transaction = begin(log)
+    log.note_time(
+        TIME, incarnation=2, position={}
+    )  # a newer process spoke, and never registered
+    _refused(transaction.stage(numbered(0, 1), 1), "writer_fenced")
+    _refused(transaction.commit(), "writer_fenced")
+    log.register()
+    _refused(transaction.commit(), "transaction_finished")
+
+
+@pytest.mark.parametrize("end", ["register", "leave", "seal"])
+def test_what_ends_a_writer_or_the_stream_aborts_what_is_open(log: LogApi, end: str) -> None:
+    log.register("other")
+    mine, others = begin(log), begin(log, "other")
+    mine.stage(numbered(0, 1, key=KEYS[0]), 1)
+    done = begin(log)
+    done.commit()
+    path, body = {
+        "register": ("writers/w/register", {}),
+        "leave": ("writers/w/leave", {"incarnation": 1}),
+        "seal": ("seal", {}),
+    }[end]
+    assert log.client.post(f"{log.path}/{path}", json=body).status_code == 200
+    assert (mine.state, done.state) == ("aborted", "committed")
+    assert others.state == ("aborted" if end == "seal" else "open")
+    assert log.tail()["0"] == 0
+    if end == "seal":
+        _refused(begun(log), "stream_sealed")
+
+
+def test_a_deleted_stream_takes_its_transactions_along(log: LogApi) -> None:
+    transaction = begin(log)
+    transaction.stage(numbered(0, 1, key=KEYS[0]), 1)
+    log.client.delete(log.path).raise_for_status()
+    _refused(transaction.commit(), "unknown_stream")
+    log.create(segments=3)
+    _refused(transaction.commit(), "unknown_transaction")
+    assert (listed(log), log.tail()) == ([], {"0": 0, "1": 0, "2": 0})
+
+
+def test_unknown_transactions_and_segments_are_refused(log: LogApi) -> None:
+    unknown = OpenTransaction(log, "no-such")
+    for answer in (unknown.describe(), unknown.commit(), unknown.stage([], 1)):
+        assert _refused(answer, "unknown_transaction")["status"] == 404
+    _refused(begin(log).stage([], 1, segment=7), "unknown_segment")
+    one = begin(log)
+    body = log.client.post(f"{one.path}/segments/0/events", content=b"x")
+    check_problem(body, 422, "invalid_request")
+    headers = {"tidegauge-sequence": "1"}
+    body = log.client.post(f"{one.path}/segments/0/events", content=b"x", headers=headers)
+    check_problem(body, 415, "unsupported_media_type")
+    headers["content-type"] = ARROW
+    body = log.client.post(
+        f"{one.path}/segments/0/events", content=arrow_of([])[:20], headers=headers
+    )
+    check_problem(body, 422, "invalid_request")
+
+
+def test_transactions_are_listed_by_state_and_paged(log: LogApi) -> None:
+    ids = sorted(begin(log).id for _ in range(3))
+    assert [one["id"] for one in listed(log)] == ids
+    OpenTransaction(log, ids[1]).commit()
+    assert [one["id"] for one in listed(log, state="open")] == [ids[0], ids[2]]
+    (committed,) = listed(log, state="committed")
+    assert committed["id"] == ids[1]
+    assert committed["position"] == {}
+    assert committed["expires_in_ms"] is None
+    first = log.json(log.client.get(f"{log.path}/transactions", params={"limit": "2"}))
+    assert [one["id"] for one in first["transactions"]] == ids[:2]
+    assert [one["id"] for one in listed(log, cursor=first["cursor"])] == ids[2:]
+
+
+def test_an_open_transaction_holds_nothing(log: LogApi) -> None:
+    transaction = begin(log)
+    transaction.stage(numbered(0, 1, key=KEYS[0]), 1)
+    assert log.note_time(TIME, incarnation=1)["watermark"] == TIME
+    explained = log.json(log.client.get(f"{log.path}/watermark"))["explanation"]
+    assert explained["reason"] == "caught_up"
+    transaction.commit()
+    mark = log.json(log.client.get(f"{log.path}/watermark"))["mark"]
+    assert mark["cut"] == {"0": 0, "1": 0, "2": 0}  # its events lie behind the promise: late
+
+
+def test_a_repeated_commit_is_answered_once_the_first_is_on_disk(database_url: str) -> None:
+    async def repeat(log: LogService) -> str:
+        await log.create(segments=1)
+        await log.register("w")
+        parts = log.parts
+        calls = TransactionCalls(parts.sequencer, parts.database, log.state)
+        one = (await calls.begin(BeginTransaction(writer="w", incarnation=1))).id
+        events = StagedEvents.of(batch_of(numbered(0, 2)))
+        await calls.stage(one, events, segment=0, sequence=1)
+        writing, failing = asyncio.Event(), asyncio.Event()
+
+        async def write(*_: object, **__: object) -> None:
+            writing.set()
+            await failing.wait()
+            raise UnavailableError(REFUSAL)
+
+        with patch.object(parts.database, "write", write):
+            first = asyncio.create_task(calls.commit(one, None))
+            await writing.wait()
+            second = asyncio.create_task(calls.commit(one, None))
+            await asyncio.sleep(0)  # now it has looked at memory, if it looks too soon
+            failing.set()
+            with pytest.raises(UnavailableError):
+                await first
+        assert (await second).position == {0: 2}
+        assert await log.read(0) == (0, numbered(0, 2))
+        return one
+
+    async def repeat_after_a_restart(log: LogService) -> None:
+        calls = TransactionCalls(log.parts.sequencer, log.parts.database, log.state)
+        assert (await calls.commit(one, None)).position == {0: 2}
+        assert await log.read(0) == (0, numbered(0, 2))
+
+    one = run_with(database_url, repeat)
+    run_with(database_url, repeat_after_a_restart)
