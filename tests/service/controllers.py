@@ -64,10 +64,15 @@ class Controllers:
 
 @contextmanager
 def controllers(
-    cluster: Cluster, directory: Path, count: int, **options: object
+    cluster: Cluster,
+    directory: Path,
+    count: int,
+    *,
+    database_url: str | None = None,
+    **options: object,
 ) -> Iterator[Controllers]:
-    """Start some, of which the first holds the database."""
-    url = cluster.database()
+    """Start some, of which the first holds the database: a new one, or that at an address."""
+    url = database_url or cluster.database()
     servers = []
     with ExitStack() as stack:
         for number in range(count):
