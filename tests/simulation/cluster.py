@@ -104,6 +104,11 @@ class Controller:
         return self.is_up and self.app.process.holds
 
     @property
+    def is_reading(self) -> bool:
+        """Whether it has taken over, and reads the streams back."""
+        return self.is_up and self.app.process.is_taking_over and not self.holds
+
+    @property
     def lease(self) -> str:
         """The id of the lease that it has, or had last; empty for none."""
         return getattr(self.app.process.right, "_id", "") if self.is_up else ""

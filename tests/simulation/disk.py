@@ -135,6 +135,7 @@ class Disk:
         self.begun: list[Session] = []
         """Those that are in a transaction."""
         self.crashes = 0
+        self.crashed_s = 0.0
         self.timeline = "1"
         self.transactions = 0
         self.troubles: list[str] = []
@@ -239,8 +240,7 @@ class Disk:
         self.connection.execute("UPDATE holder SET number = max(0, number - ?)", (takes_back,))
         if is_promoted:
             self.timeline = f"{self.crashes + 1}"
-        for place in self.disturbed:
-            self.disturbed[place] = self.loop.time()
+        self.crashed_s = self.loop.time()
 
     def _end(self, sessions: list[Session]) -> None:
         for session in sessions:

@@ -383,27 +383,26 @@ async def oversee(world: World) -> None:
     A controller could if nothing has happened to it for so long.
     """
     row: Any = None
-    changed_s = since_s = 0.0
+    changed_s = 0.0
     could = {one.name: 0.0 for one in world.controllers}
+    reading_since = dict(could)
     while not world.is_over:
         await asyncio.sleep(_OFTEN_S)
         now_s, disk = world.loop.time(), world.disk
         for one in world.controllers:
             if not one.is_up or one.node.is_paused:
                 could[one.name] = now_s
+            if not one.is_reading:
+                reading_since[one.name] = now_s
             could[one.name] = max(could[one.name], disk.disturbed.get(one.name, 0.0))
         found = disk.look("SELECT id, number FROM holder")
         if found != row:
-            changed_s = now_s
-            if not (found and row and found[0][0] == row[0][0]):
-                since_s = now_s
-        row = found
+            row, changed_s = found, now_s
         for one in world.controllers:
-            able_s = now_s - max(could[one.name], disk.full_until)
+            able_s = now_s - max(could[one.name], disk.full_until, disk.crashed_s)
             if min(now_s - changed_s, able_s) > _BOUND_S:
                 world.ledger.troubles.append(f"take-over: {one.node} could, and nobody holds")
-            is_reading = one.is_entitled and not one.holds and one.is_up
-            if is_reading and min(now_s - since_s, able_s) > _READING_S:
+            if min(now_s - reading_since[one.name], able_s) > _READING_S:
                 world.ledger.troubles.append(f"take-over: {one.node} reads for too long")
         if world.ledger.troubles and world.ledger.troubles[-1].startswith("take-over"):
             return
