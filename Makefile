@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka demo-lake test test-spark test-lake test-orchestrators soak soak-day lint docs bench bench-lake screenshots serve clean
+.PHONY: setup demo demo-kafka demo-lake test test-all test-rest test-spark test-lake test-orchestrators soak soak-day lint docs bench bench-lake screenshots serve clean
 
 setup: $(READY)
 
@@ -48,9 +48,19 @@ lint: setup
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/lint_prose.py
 
+# For every change; the folder of a test says its list.
 test: lint
 	@sh scripts/install_test_tools.sh
-	$(PYTEST)
+	$(PYTEST) tests/unit tests/property tests/conformance tests/simulation tests/stories
+
+# For main: the rest of all tests.
+test-rest: setup
+	@sh scripts/install_test_tools.sh
+	$(PYTEST) tests/faults tests/acceptance tests/spark
+	$(MAKE) test-spark
+	$(MAKE) test-lake
+
+test-all: test test-rest
 
 # A small set of tests on another version of Spark, in an environment of its own.
 SPARK ?= 4.1.4
