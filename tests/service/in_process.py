@@ -1,13 +1,17 @@
 """A service in this process, and a client of it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from unittest.mock import patch
 
 import httpx
 
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from tidegauge.client.sync import LoopThread
+from tidegauge.client.transport import Transport
 
 
 @asynccontextmanager
@@ -25,15 +29,37 @@ async def in_process(
         await app.process.close()
 
 
-class _Direct(httpx.BaseTransport):
-    """Hands requests to an application in another thread, without a socket."""
+class Service(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """A service in this process: a transport that hands it requests of any thread, without a socket."""
+
+    url = "http://localhost"
 
     def __init__(self, app: ControllerApp, thread: LoopThread) -> None:
+        self.app = app
         self._transport = httpx.ASGITransport(app)
         self._thread = thread
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         return self._thread.submit(self._answer(request)).result()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await asyncio.wrap_future(self._thread.submit(self._answer(request)))
+
+    @contextmanager
+    def reached_by_clients(self) -> Iterator[None]:
+        """Let every client of the product that is made in this block ask this service."""
+        defaults: Any = Transport.__init__.__kwdefaults__
+        with patch.dict(defaults, transport=self):
+            yield
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Let listening time pass, by which writers and readers are silent for too long."""
+
+        async def pass_it() -> None:
+            listening = self.app.parts.clocks.listening
+            listening.go_on_from(listening.now_ms() + milliseconds)
+
+        self._thread.run(pass_it())
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         sent = httpx.Request(
@@ -57,22 +83,30 @@ class _Pieces(httpx.AsyncByteStream):
 
 
 @contextmanager
+def served_in_process(
+    settings: ServeSettings, *, checks_host: bool = False
+) -> Iterator[Service]:
+    """Start a service in this process that other threads ask, and end it."""
+    thread = LoopThread("service")
+    service = in_process(settings, checks_host=checks_host)
+    app, _ = thread.run(service.__aenter__())
+
+    async def end() -> None:
+        await service.__aexit__(None, None, None)
+
+    try:
+        yield Service(app, thread)
+    finally:
+        thread.end(end)
+
+
+@contextmanager
 def called_in_process(
     settings: ServeSettings, *, checks_host: bool = False
 ) -> Iterator[httpx.Client]:
     """Start a service in this process for a client that is called as one of a server is."""
-    thread = LoopThread("service")
-    service = in_process(settings, checks_host=checks_host)
-    app, _ = thread.submit(service.__aenter__()).result()
-    try:
-        with httpx.Client(
-            transport=_Direct(app, thread), base_url="http://localhost"
-        ) as client:
-            yield client
-    finally:
-        thread.submit(service.__aexit__(None, None, None)).result()
-        thread.end(_nothing)
-
-
-async def _nothing() -> None:
-    pass
+    with (
+        served_in_process(settings, checks_host=checks_host) as service,
+        httpx.Client(transport=service, base_url=service.url) as client,
+    ):
+        yield client

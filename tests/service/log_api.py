@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from tidegauge.client.blocks import Closing
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 from tidegauge.wire.events import ARROW, FIRST_OFFSET_HEADER, NDJSON
+from writer_client import Writer
 
 Event = tuple[str, int | None, bytes]
 
@@ -31,6 +32,8 @@ class LogApi(Closing):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.client = httpx.Client(base_url=url, timeout=40, transport=transport)
+        self.url = url
+        self.name = stream
         self.path = f"/v1/streams/{stream}"
 
     def close(self) -> None:
@@ -39,6 +42,10 @@ class LogApi(Closing):
     def create(self, **settings: object) -> dict[str, Any]:
         wanted = {"segments": 1, "mark_interval_ms": 0} | settings
         return self.json(self.client.put(self.path, json=wanted))
+
+    def writer(self, name: str = "w", **options: Any) -> Writer:
+        """Make a client that writes to the stream."""
+        return Writer(self.url, self.name, name, **options)
 
     def register(self, writer: str = "w") -> dict[str, Any]:
         return self.json(self.client.post(f"{self.path}/writers/{writer}/register", json={}))
@@ -112,6 +119,11 @@ class LogApi(Closing):
     def tail(self) -> dict[str, int]:
         tail: dict[str, int] = self.json(self.client.get(f"{self.path}/tail"))["tail"]
         return tail
+
+    def mark(self) -> tuple[int, dict[str, int]] | None:
+        """Look at the newest mark: ``lower`` and cut."""
+        mark = self.json(self.client.get(f"{self.path}/watermark"))["mark"]
+        return mark and (mark["lower"], mark["cut"])
 
     def start_of(self, time: int) -> dict[str, int]:
         found = self.json(self.client.get(f"{self.path}/marks/at", params={"time": str(time)}))

@@ -6,12 +6,15 @@ from typing import Any
 
 import httpx
 
+from reader_client import StreamClient
 from tests.patience import wait_until
 from tests.server import Api
+from writer_client import TimeReporter, Writer
 
 NOON = 1_704_110_400_000
 """2024-01-01T12:00:00Z, where most stories begin."""
 MINUTE = 60_000
+_BEAT_MS = 5_000
 _NUMBERS = count(1)
 
 
@@ -23,11 +26,26 @@ class Shop(Api):
     """
 
     def __init__(
-        self, url: str, *, transport: httpx.BaseTransport | None = None, **settings: object
+        self,
+        url: str,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        pass_time: Callable[[int], None] = lambda _ms: None,
+        **settings: object,
     ) -> None:
         super().__init__(url, f"shop/orders-{next(_NUMBERS)}", transport=transport)
+        self.url = url
+        self._pass_time = pass_time
         self._noted: dict[str, dict[str, Any]] = {}
         self.create(**settings)
+
+    def writer(self, name: str = "api-1", **options: Any) -> Writer:
+        """Make a client that writes to the stream."""
+        return Writer(self.url, self.name, name, **options)
+
+    def reporter(self, name: str = "api-1", **options: Any) -> TimeReporter:
+        """Make a client that notes time for the stream."""
+        return TimeReporter(self.url, self.name, name, **options)
 
     def says(self, writer: str, call: str, **body: object) -> dict[str, Any]:
         """Let a writer call, and return the answer."""
@@ -47,11 +65,37 @@ class Shop(Api):
 
     def until(self, condition: Callable[[], bool], *, beating: str) -> None:
         """Wait while a writer repeats what it noted: so time passes for the clocks of others."""
-        wait_until(
-            lambda: (
-                bool(self.says(beating, "note-time", **self._noted[beating])) and condition()
-            )
-        )
+
+        def beat() -> bool:
+            self._pass_time(_BEAT_MS)
+            self.says(beating, "note-time", **self._noted[beating])
+            return condition()
+
+        wait_until(beat)
+
+    def marks(self) -> list[tuple[int, dict[int, int]]]:
+        """List ``lower`` and cut of the first marks."""
+        with StreamClient(self.url, self.name) as client:
+            return [(mark.lower, dict(mark.cut)) for mark in client.marks()]
+
+    def stored(self, *columns: str) -> list[list[tuple[Any, ...]]]:
+        """Read these columns of all events, segment by segment."""
+        with StreamClient(self.url, self.name) as client:
+            return [
+                [
+                    row
+                    for events in client.read(segment, 0, end)
+                    for row in zip(
+                        *(events.batch.column(name).to_pylist() for name in columns),
+                        strict=True,
+                    )
+                ]
+                for segment, end in sorted(client.tail().tail.items())
+            ]
+
+    def numbers(self) -> list[int]:
+        """Read the values of all events, which are numbers, in order of size."""
+        return sorted(int(value) for rows in self.stored("value") for (value,) in rows)
 
     @property
     def watermark(self) -> int | None:

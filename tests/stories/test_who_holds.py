@@ -20,7 +20,7 @@ SHOWN_MS = 300
 """A clock has gone so far, at least, when a controller is lost."""
 
 
-def _open(world: QuietWorld, **settings: object) -> Shop:
+def _open(world: QuietWorld, **settings: Any) -> Shop:
     """Make a stream."""
     return Shop(world.holder.url, transport=world.transport(), **settings)
 

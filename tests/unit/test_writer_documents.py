@@ -11,8 +11,8 @@ from tests.service.shop import MINUTE, NOON
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "reference" / "writers.md").read_text()
-STORIES = ROOT / "tests" / "stories" / "test_writer_troubles.py"
-CALLS = ROOT / "tests" / "stories" / "test_writer_lifecycle.py"
+STORIES = ROOT / "tests" / "unit" / "test_writer_troubles.py"
+CALLS = ROOT / "tests" / "unit" / "test_writer_lifecycle.py"
 
 
 def _literals(source: Path) -> Iterator[Any]:

@@ -1,18 +1,13 @@
 """What goes wrong with writers, and the exact answers that docs/reference/writers.md gives for it."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 
 from tests.patience import wait_until
-from tests.server import ServerProcess
 from tests.service.shop import MINUTE, NOON, Open, Shop
 from tidegauge.errors import InvalidTimeError, WriterFencedError
-from writer_client import TimeReporter, Writer
 
 FENCED = {"status": 409, "code": "writer_fenced", "writer": "api-1", "incarnation": 2}
 
@@ -46,14 +41,13 @@ def test_a_restarted_producer_holds_the_watermark_until_it_reports(open_shop: Op
 
 
 def test_what_a_crashed_producer_wrote_and_never_reported_lies_before_the_next_mark(
-    shared_server: ServerProcess, open_shop: Open
+    open_shop: Open,
 ) -> None:
     shop = open_shop(log="embedded")
-    stream = shop.name
-    crashed = Writer(shared_server.url, stream, "api-1")
+    crashed = shop.writer("api-1")
     crashed.write("never reported", key="k", event_time=NOON)
     crashed.flush()
-    with Writer(shared_server.url, stream, "api-1") as restarted:
+    with shop.writer("api-1") as restarted:
         assert (restarted.incarnation, restarted.position) == (2, {0: 1})
         restarted.note_time(NOON + MINUTE)
         restarted.flush()
@@ -61,18 +55,15 @@ def test_what_a_crashed_producer_wrote_and_never_reported_lies_before_the_next_m
     crashed.close()
 
 
-def test_a_zombie_is_fenced_whatever_it_says(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
+def test_a_zombie_is_fenced_whatever_it_says(open_shop: Open) -> None:
     shop = open_shop(log="embedded")
-    stream = shop.name
-    zombie = Writer(shared_server.url, stream, "api-1", first_time=NOON)
+    zombie = shop.writer("api-1", first_time=NOON)
     zombie.open()
     shop.says("api-1", "register", time=NOON + MINUTE)
     report = {"time": NOON + 2 * MINUTE, "position": {}, "incarnation": 1}
     assert shop.hears("api-1", "note-time", **report) == FENCED
     assert shop.hears("api-1", "leave", incarnation=1) == FENCED
-    many = {"reports": [report | {"stream": stream, "writer": "api-1"}]}
+    many = {"reports": [report | {"stream": shop.name, "writer": "api-1"}]}
     (refused,) = shop.client.post("/v1/note-times", json=many).json()["results"]
     assert FENCED.items() <= refused.items()
     lines = shop.client.post(
@@ -163,7 +154,7 @@ def test_a_zombie_that_speaks_after_it_was_forgotten_does_not_let_a_later_one_in
 def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
     open_shop: Open,
 ) -> None:
-    shop = open_shop(aggregation_timeout_ms=600)
+    shop = open_shop()
     shop.notes("steady", NOON, 1)
     first = shop.says("looping", "register")
     assert (first["state"], first["time"], first["watermark"]) == ("joining", NOON, NOON)
@@ -181,7 +172,7 @@ def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
 
 
 def test_a_process_that_worked_before_it_crashed_gets_one_more_try(open_shop: Open) -> None:
-    shop = open_shop(aggregation_timeout_ms=300)
+    shop = open_shop()
     shop.notes("looping", NOON, 1)
     shop.notes("steady", NOON + MINUTE, 2)
     shop.until(lambda: _is_expired(shop, "looping"), beating="steady")
@@ -197,12 +188,9 @@ def _is_expired(shop: Shop, writer: str) -> bool:
     return shop.states()[writer] == "expired"
 
 
-def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
+def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(open_shop: Open) -> None:
     shop = open_shop()
-    stream = shop.name
-    with TimeReporter(shared_server.url, stream, "api-1") as reporter:
+    with shop.reporter("api-1") as reporter:
         reporter.note_time(NOON, {0: 40})
         assert shop.hears(
             "api-1", "note-time", time=NOON - MINUTE, position={"0": 41}, incarnation=1
@@ -224,7 +212,7 @@ def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(
 def test_a_clock_that_jumped_back_before_a_restart_holds_and_never_lowers_the_watermark(
     open_shop: Open,
 ) -> None:
-    shop = open_shop(aggregation_timeout_ms=300)
+    shop = open_shop()
     shop.notes("api-1", NOON, 40)
     shop.says("api-1", "register")
     back = shop.notes("api-1", NOON - MINUTE, 41, incarnation=1)
@@ -248,8 +236,7 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
     explained = shop.explanation()
     assert explained["hint"].startswith("Writer 'skewed' noted a time 49m ")
     assert explained["cure"].endswith("stop it and expire it")
-    stream = shop.path.removeprefix("/v1/streams/")
-    assert explained["command"] == f"tidegauge expire {stream} skewed"
+    assert explained["command"] == f"tidegauge expire {shop.name} skewed"
 
 
 def test_a_time_in_the_future_that_was_accepted_is_taken_back_only_while_others_hold(
@@ -273,14 +260,11 @@ def test_a_time_in_the_future_that_was_accepted_is_taken_back_only_while_others_
     assert again["watermark"] == now + 40 * MINUTE  # until then whatever it writes is late
 
 
-def test_a_duplicate_name_is_fenced_by_whoever_registered_last(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
+def test_a_duplicate_name_is_fenced_by_whoever_registered_last(open_shop: Open) -> None:
     shop = open_shop()
-    stream = shop.name
     with (
-        TimeReporter(shared_server.url, stream, "api-1") as one,
-        TimeReporter(shared_server.url, stream, "api-1") as other,
+        shop.reporter("api-1") as one,
+        shop.reporter("api-1") as other,
     ):
         one_answer = shop.hears(
             "api-1", "note-time", time=NOON, position={"0": 1}, incarnation=1
@@ -316,12 +300,11 @@ def test_a_duplicate_name_without_registration_runs_into_its_own_reports(
 
 
 def test_a_fleet_that_is_redeployed_makes_nothing_late_and_loses_nobody(
-    shared_server: ServerProcess, open_shop: Open
+    open_shop: Open,
 ) -> None:
     shop = open_shop(log="embedded", segments=2)
-    stream = shop.name
     names = ["api-1", "api-2", "api-3"]
-    fleet = {name: Writer(shared_server.url, stream, name, first_time=NOON) for name in names}
+    fleet = {name: shop.writer(name, first_time=NOON) for name in names}
     for writer in fleet.values():
         writer.open()
     for step, name in enumerate(names, start=1):
@@ -331,7 +314,7 @@ def test_a_fleet_that_is_redeployed_makes_nothing_late_and_loses_nobody(
             writer.flush()
         stood = shop.watermark
         fleet[name].close()
-        fleet[name] = Writer(shared_server.url, stream, name)
+        fleet[name] = shop.writer(name)
         fleet[name].open()
         assert (fleet[name].incarnation, fleet[name].told_time) == (2, stood)
         assert shop.states()[name] == "joining"
@@ -347,7 +330,7 @@ def test_a_fleet_that_is_redeployed_makes_nothing_late_and_loses_nobody(
 def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(
     open_shop: Open,
 ) -> None:
-    shop = open_shop(aggregation_timeout_ms=300)
+    shop = open_shop()
     shop.notes("api-old", NOON, 40)
     shop.notes("api-new", NOON + MINUTE, 7)
     assert shop.watermark == NOON
@@ -361,8 +344,9 @@ def test_a_thousand_short_lived_pods_that_leave_hold_up_nobody(open_shop: Open) 
     pods = [f"pod-{number}" for number in range(1_000)]
     shop.many({"writer": pod, "time": NOON, "position": {"0": 1}} for pod in pods)
     with ThreadPoolExecutor(8) as nodes:
-        states = nodes.map(lambda node: _leave(shop, pods[node::8]), range(8))
-        assert set().union(*states) == {"left"}
+        last = {"time": NOON + MINUTE, "position": {"0": 9}}
+        left = nodes.map(lambda pod: shop.says(pod, "leave", **last)["state"], pods)
+        assert set(left) == {"left"}
     assert shop.explanation()["states"] == {
         "joining": 0,
         "active": 0,
@@ -372,28 +356,14 @@ def test_a_thousand_short_lived_pods_that_leave_hold_up_nobody(open_shop: Open) 
     }
     shop.notes("steady", NOON + 2 * MINUTE, 2)
     assert shop.mark == (NOON + 2 * MINUTE, {"0": 9})
-    forget = {"writer_retention_ms": 0}
-    shop.client.patch(shop.path, json=forget, headers={"If-Match": "*"}).raise_for_status()
+    shop.change(writer_retention_ms=0)
     wait_until(lambda: shop.states() == {"steady": "active"})
-
-
-def _leave(shop: Shop, pods: list[str]) -> set[str]:
-    """Let pods leave with a last report, one after another, and return their states."""
-    body = json.dumps({"time": NOON + MINUTE, "position": {"0": 9}})
-    headers = {"content-type": "application/json"}
-    url = shop.client.base_url
-    states = set()
-    with closing(HTTPConnection(url.host, url.port or 80)) as connection:
-        for pod in pods:
-            connection.request("POST", f"{shop.path}/writers/{pod}/leave", body, headers)
-            states.add(json.load(connection.getresponse())["state"])
-    return states
 
 
 def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(
     open_shop: Open,
 ) -> None:
-    shop = open_shop(aggregation_timeout_ms=1_000)
+    shop = open_shop()
     pods = [f"pod-{number}" for number in range(1_000)]
     shop.many({"writer": pod, "time": NOON, "position": {"0": 1}} for pod in pods)
     shop.notes("steady", NOON + MINUTE, 1_000)

@@ -2,27 +2,22 @@
 
 import gzip
 import json
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import NewServer
-from tests.patience import wait_until
-from tests.server import ServerProcess
-from tests.service.connections import wait_until_read
-from tests.service.controllers import NOW, create
+from controller.configuration import ServeSettings
+from tests.service.in_process import Service, served_in_process
 
 JSON = "application/json"
 LIMIT = 400_000
 HERE, THERE = "bulk/a", "bulk/b"
-pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
 MOST = 10_000
+NOW = 1_700_000_000_000
 REQUESTS = "tidegauge_http_request_duration_seconds"
 
 
@@ -162,21 +157,28 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def server(new_server: NewServer) -> Iterator[ServerProcess]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with two streams; what the cases report is known already."""
-    with new_server(max_body_bytes=LIMIT) as running:
-        create(running.url, HERE, THERE)
-        _ask(running.url, Case(_text(GOOD, _report(THERE)), [200, 200]))
+    url = f"sqlite:///{tmp_path_factory.mktemp('bulk')}/one.db"
+    settings = ServeSettings(database_url=url, max_body_bytes=LIMIT)
+    with served_in_process(settings) as running:
+        for name in (HERE, THERE):
+            stream = {"log": "external", "segments": 1, "mark_interval_ms": 0}
+            _client(running).put(f"/v1/streams/{name}", json=stream).raise_for_status()
+        _ask(running, Case(_text(GOOD, _report(THERE)), [200, 200]))
         yield running
 
 
-def _ask(url: str, case: Case) -> httpx.Response:
-    return httpx.request(
+def _client(service: Service) -> httpx.Client:
+    return httpx.Client(transport=service, base_url=service.url)
+
+
+def _ask(service: Service, case: Case) -> httpx.Response:
+    return _client(service).request(
         case.method,
-        f"{url}/v1/note-times{case.query}",
+        f"/v1/note-times{case.query}",
         content=iter([case.body[:50], case.body[50:]]) if case.chunked else case.body,
         headers=case.headers,
-        timeout=20,
     )
 
 
@@ -187,9 +189,17 @@ def _statuses(answer: httpx.Response) -> int | list[int]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_report_is_answered_in_its_place(server: ServerProcess, name: str) -> None:
+def test_each_report_is_answered_in_its_place_and_what_is_refused_whole_counts_as_one(
+    service: Service, name: str
+) -> None:
     case = CASES[name]
-    assert _statuses(_ask(server.url, case)) == case.answer
+    before = _counts(service)
+    assert _statuses(_ask(service, case)) == case.answer
+    if case.answer == 422:
+        assert _counts(service) - before == {
+            ("reports", "invalid_request"): 1,
+            ("requests", "/v1/note-times"): 1,
+        }
 
 
 @pytest.mark.parametrize(
@@ -201,28 +211,18 @@ def test_each_report_is_answered_in_its_place(server: ServerProcess, name: str) 
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(
-    server: ServerProcess, entries: bytes, place: str
+    service: Service, entries: bytes, place: str
 ) -> None:
     case = Case(b'{"reports": [%s]}' % entries, 422)
-    (error,) = _ask(server.url, case).json()["errors"]
+    (error,) = _ask(service, case).json()["errors"]
     assert error["field"] == "body"
     assert place in error["message"]
 
 
-def test_who_sends_too_many_is_told_how_many_may_be_sent(server: ServerProcess) -> None:
-    answer = _ask(server.url, CASES["one too many"])
+def test_who_sends_too_many_is_told_how_many_may_be_sent(service: Service) -> None:
+    answer = _ask(service, CASES["one too many"])
     message = "10001 are too many; send them in parts of at most 10000"
     assert answer.json()["errors"] == [{"field": "reports", "message": message}]
-
-
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.answer == 422])
-def test_a_call_that_is_refused_whole_counts_as_one_report(
-    server: ServerProcess, name: str
-) -> None:
-    assert _counted(server, CASES[name]) == {
-        ("reports", "invalid_request"): 1,
-        ("requests", "/v1/note-times"): 1,
-    }
 
 
 @pytest.mark.parametrize(
@@ -235,50 +235,27 @@ def test_a_call_that_is_refused_whole_counts_as_one_report(
     ],
 )
 def test_a_call_that_is_refused_whatever_is_in_it_is_counted_by_its_code(
-    server: ServerProcess, name: str, outcome: str | None
+    service: Service, name: str, outcome: str | None
 ) -> None:
+    before = _counts(service)
+    _ask(service, CASES[name])
     expected = {("requests", "/v1/note-times"): 1}
     if outcome is not None:
         expected["reports", outcome] = 1
-    assert _counted(server, CASES[name]) == expected
+    assert _counts(service) - before == expected
 
 
 Counts = Counter[tuple[str, str]]
 
 
-def _counted(server: ServerProcess, case: Case) -> Counts:
-    """Count what moves the counters of a service when it is asked."""
-    before = _counts(server)
-    _ask(server.url, case)
-    return _counts(server) - before
-
-
-def _counts(server: ServerProcess) -> Counts:
+def _counts(service: Service) -> Counts:
     """Look at the counters of reports, by outcome, and those of requests, by route."""
     counts: Counts = Counter()
-    for family in text_string_to_metric_families(server.metrics()):
+    metrics = _client(service).get("/metrics").text
+    for family in text_string_to_metric_families(metrics):
         for name, labels, value, *_ in family.samples:
             if name == "tidegauge_reports_total":
                 counts["reports", labels["outcome"]] = int(value)
             if name == f"{REQUESTS}_count" and labels["route"] != "/metrics":
                 counts["requests", labels["route"]] += int(value)
     return counts
-
-
-def test_who_hangs_up_in_the_middle_has_reported_nothing(server: ServerProcess) -> None:
-    before = _counts(server)
-    _hang_up(server)
-    wait_until(partial(_has_counted, server, before))
-    assert _counts(server) - before == {("requests", "/v1/note-times"): 1}
-
-
-def _hang_up(server: ServerProcess) -> None:
-    """Send the beginning of a body."""
-    head = f"POST /v1/note-times HTTP/1.1\r\nhost: localhost\r\ncontent-type: {JSON}\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
-        connection.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
-        wait_until_read(connection)
-
-
-def _has_counted(server: ServerProcess, before: Counts) -> bool:
-    return _counts(server) != before

@@ -8,8 +8,6 @@ import pytest
 from tests.service.log_api import Event, LogApi, arrow_of
 from tests.service.transaction_api import append_batch, begin
 
-pytestmark = pytest.mark.only_on("sqlite", "times are looked at before any database")
-
 NOON = 1_704_110_400_000
 MICROSECONDS = NOON * 1_000
 RIGHT: list[Event] = [("a", NOON, b"x"), ("b", NOON + 1, b"y")]
@@ -88,9 +86,8 @@ def test_seconds_are_appended_with_a_hint_that_the_explanation_shows(
 def test_a_time_ahead_of_the_clock_is_hinted_at_unless_the_stream_takes_it(log: LogApi) -> None:
     year_9999: list[Event] = [("a", 253_402_300_799_999, b"x")]
     assert "ahead of this server's clock: is it right?" in log.append(year_9999, 1)["hint"]
-    path = "/v1/streams/tests/logical"
-    log.client.put(path, json={"segments": 1, "max_future_skew_ms": None}).raise_for_status()
-    with LogApi(str(log.client.base_url), "tests/logical") as logical:
-        logical.register()
-        assert logical.append([*year_9999, ("a", 5, b"x")], 1)["hint"] is None
-        assert logical.append_bytes(arrow_of(WRONG), 2)["code"] == "invalid_request"
+    log.path += "-logical"
+    log.create(max_future_skew_ms=None)
+    log.register()
+    assert log.append([*year_9999, ("a", 5, b"x")], 1)["hint"] is None
+    assert log.append_bytes(arrow_of(WRONG), 2)["code"] == "invalid_request"

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from controller.configuration import ServeSettings
 from controller.streams.appends import Source
 from controller.streams.transactions import JobBatch, TransactionCalls
-from tests.conftest import NewServer
+from tests.service.in_process import served_in_process
 from tests.service.log_api import LogApi, numbered
 from tests.service.log_service import batch_of, serving
 from tests.service.transaction_api import append_batch, begin
@@ -144,8 +145,10 @@ def test_the_last_number_is_told_before_every_other_check(log: LogApi) -> None:
         assert (told["duplicate"], told["last"]) == (True, 3)
 
 
-def test_the_last_number_outlives_a_restart_and_the_writer(new_server: NewServer) -> None:
-    with new_server() as server, LogApi(server.url) as log:
+def test_the_last_number_outlives_a_restart_and_the_writer(database_url: str) -> None:
+    settings = ServeSettings(database_url=database_url)
+    with served_in_process(settings) as service:
+        log = LogApi(service.url, transport=service)
         log.create(writer_retention_ms=0)
         append_batch(log, 3, numbered(0, 1), note_time=TIME)
         append_batch(log, 1, [], writer="other", note_time=TIME + 9)
@@ -153,8 +156,8 @@ def test_the_last_number_outlives_a_restart_and_the_writer(new_server: NewServer
         log.note_time(TIME + 10, "other")
         writers = log.json(log.client.get(f"{log.path}/writers"))["writers"]
         assert [one["writer"] for one in writers] == ["other"]
-        server.kill()
-        server.start()
+    with served_in_process(settings) as service:
+        log = LogApi(service.url, transport=service)
         assert append_batch(log, 3, numbered(0, 1))["duplicate"] is True
         assert append_batch(log, 4, numbered(1, 1))["duplicate"] is False
         assert log.events() == numbered(0, 2)
@@ -162,11 +165,13 @@ def test_the_last_number_outlives_a_restart_and_the_writer(new_server: NewServer
 
 @pytest.mark.only_on("sqlite", "callers are known before any database")
 def test_sealing_by_a_batch_needs_the_role_that_sealing_needs(
-    new_server: NewServer, tmp_path: Path
+    database_url: str, tmp_path: Path
 ) -> None:
     tokens = Tokens(tmp_path)
     writer, operator = (tokens.header(one, "tests", one) for one in ("write", "operate"))
-    with new_server(tokens=tokens.file) as server, LogApi(server.url) as log:
+    settings = ServeSettings(database_url=database_url, tokens=tokens.file)
+    with served_in_process(settings) as service:
+        log = LogApi(service.url, transport=service)
         log.client.headers.update(operator)
         log.create()
         log.client.headers.update(writer)

@@ -1,23 +1,25 @@
-"""What queries tell of themselves: shown for five minutes, by every controller, and bounded."""
+"""What queries report of themselves: shown for five minutes, and bounded."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
+from controller.clocks import Clocks
 from reader_client import ReaderGroup
 from spark_source import ProgressListener
-from tests.conformance.hand_clock import HandClock
-from tests.conftest import NewServer
 from tests.query_progress import TEN, batch_progress
-from tests.server import Api, ServerProcess
+from tests.server import Api
+from tests.service.in_process import Service
+from tidegauge.aggregation.writers import Now
 
 STREAM = "queries/events"
 GROUP = "queries/counts"
 PATH = f"/v1/reader-groups/{GROUP}"
 NOON = 1_704_110_400_000
-TOLD = {
+REPORTED = {
     "bound": NOON,
     "lag_ms": 1_500,
     "backlog": 40,
@@ -42,22 +44,28 @@ SHOWN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def clock(tmp_path_factory: pytest.TempPathFactory) -> HandClock:
-    return HandClock(tmp_path_factory.mktemp("clock") / "ms")
+class HandClock:
+    """Both clocks of the service, set by hand."""
 
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
 
-@pytest.fixture(scope="module")
-def served(new_server: NewServer, clock: HandClock) -> Iterator[ServerProcess]:
-    with new_server(launcher=clock.launcher) as server:
-        yield server
+    def now(self) -> Now:
+        return Now(self.now_ms, self.now_ms)
 
 
 @pytest.fixture
-def api(served: ServerProcess, clock: HandClock) -> Iterator[Api]:
-    """Calls to a server with one group, whose clock stands at noon."""
-    clock.set(NOON)
-    with Api(served.url, STREAM) as calls:
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    """A clock that stands at noon."""
+    clock = HandClock(NOON)
+    monkeypatch.setattr(Clocks, "now", lambda _clocks: clock.now())
+    return clock
+
+
+@pytest.fixture
+def api(service: Service, clock: HandClock) -> Iterator[Api]:
+    """Calls to a service with one group, whose clock stands at noon."""
+    with service.reached_by_clients(), Api(service.url, STREAM, transport=service) as calls:
         calls.create(log="embedded")
         calls.client.put(PATH, json={"streams": [STREAM]}).raise_for_status()
         yield calls
@@ -65,36 +73,42 @@ def api(served: ServerProcess, clock: HandClock) -> Iterator[Api]:
         calls.client.delete(calls.path).raise_for_status()
 
 
-def _shown(server: ServerProcess) -> list[str]:
-    lines = server.metrics().splitlines()
+def _shown(api: Api) -> list[str]:
+    lines = api.client.get("/metrics").text.splitlines()
     return sorted(one for one in lines if f'group="{GROUP}"' in one and "readers" not in one)
 
 
+def _progress(api: Api) -> Any:
+    return api.client.get(PATH).json()["progress"]
+
+
+def _report(api: Api, progress: dict[str, Any]) -> httpx.Response:
+    return api.client.post(f"{PATH}/progress", json=progress)
+
+
 def test_progress_is_shown_for_five_minutes_after_the_last_news(
-    served: ServerProcess, api: Api, clock: HandClock
+    api: Api, clock: HandClock
 ) -> None:
-    assert api.client.get(PATH).json()["progress"] is None
-    assert _shown(served) == []
-    api.client.post(f"{PATH}/progress", json=TOLD).raise_for_status()
-    clock.set(NOON + 299_999)
-    assert api.client.get(PATH).json()["progress"] == {**TOLD, "silent_ms": 299_999}
-    assert _shown(served) == SHOWN
-    clock.set(NOON + 300_000)
-    assert api.client.get(PATH).json()["progress"] is None
-    assert _shown(served) == []
+    assert (_progress(api), _shown(api)) == (None, [])
+    _report(api, REPORTED).raise_for_status()
+    clock.now_ms += 299_999
+    assert _progress(api) == {**REPORTED, "silent_ms": 299_999}
+    assert _shown(api) == SHOWN
+    clock.now_ms += 1
+    assert (_progress(api), _shown(api)) == (None, [])
 
 
-def test_what_a_query_does_not_know_has_no_series(served: ServerProcess, api: Api) -> None:
-    api.client.post(f"{PATH}/progress", json={"late": 2}).raise_for_status()
-    assert _shown(served) == [
+def test_what_a_query_does_not_know_has_no_series(api: Api) -> None:
+    _report(api, {"late": 2}).raise_for_status()
+    assert _shown(api) == [
         'tidegauge_group_late_output_rows_total{group="queries/counts"} 0.0',
         'tidegauge_group_late_rows_total{group="queries/counts"} 2.0',
         'tidegauge_group_partially_late_rows_total{group="queries/counts"} 0.0',
     ]
 
 
-def test_progress_told_twice_counts_once(served: ServerProcess, api: Api) -> None:
-    with ReaderGroup(served.url, GROUP) as group:
+def test_progress_that_is_reported_twice_counts_once(api: Api) -> None:
+    with ReaderGroup(str(api.client.base_url), GROUP) as group:
         for _ in range(2):
             group.report_progress(late=3, bound=2**63 - 1)
         progress = group.describe().progress
@@ -103,14 +117,14 @@ def test_progress_told_twice_counts_once(served: ServerProcess, api: Api) -> Non
 
 
 def test_a_group_that_is_made_anew_has_no_progress(api: Api) -> None:
-    api.client.post(f"{PATH}/progress", json=TOLD).raise_for_status()
+    _report(api, REPORTED).raise_for_status()
     api.client.delete(PATH).raise_for_status()
     api.client.put(PATH, json={"streams": [STREAM]}).raise_for_status()
-    assert api.client.get(PATH).json()["progress"] is None
+    assert _progress(api) is None
 
 
 def test_progress_of_no_group_is_refused_with_the_cure(api: Api) -> None:
-    answer = api.client.post("/v1/reader-groups/queries/none/progress", json=TOLD)
+    answer = api.client.post("/v1/reader-groups/queries/none/progress", json=REPORTED)
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_group")
     assert "PUT /v1/reader-groups/queries/none over HTTP" in answer.json()["detail"]
 
@@ -128,21 +142,19 @@ def test_progress_of_no_group_is_refused_with_the_cure(api: Api) -> None:
     ],
 )
 def test_progress_that_cannot_be_is_refused(api: Api, wrong: Any, field: str) -> None:
-    answer = api.client.post(f"{PATH}/progress", json=wrong)
+    answer = _report(api, wrong)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["errors"][0]["field"].startswith(field)
 
 
-def test_a_listener_that_is_closed_has_told_the_newest_batch(
-    served: ServerProcess, api: Api
-) -> None:
+def test_a_listener_that_is_closed_has_reported_the_newest_batch(api: Api) -> None:
     path = "/v1/reader-groups/demo/counts"
     api.client.put(path, json={"streams": [STREAM]}).raise_for_status()
-    with ProgressListener(served.url) as listener:
+    with ProgressListener(str(api.client.base_url)) as listener:
         for _ in range(3):  # each has three late rows, two of them by a
             event = SimpleNamespace(progress=batch_progress(x=TEN))
             listener.onQueryProgress(event)  # type: ignore[arg-type]
-    told = api.client.get(path).json()["progress"]
-    assert (told["bound"], told["late"], told["late_writers"]) == (NOON, 9, {"a": 6})
+    shown = api.client.get(path).json()["progress"]
+    assert (shown["bound"], shown["late"], shown["late_writers"]) == (NOON, 9, {"a": 6})
     assert listener.failures == 0
     api.client.delete(path).raise_for_status()

@@ -1,16 +1,25 @@
 """Transactions: nothing is seen before the commit, and then all of it at once."""
 
 import asyncio
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
+from sqlalchemy import func, select
 
+from controller.background import purging
+from controller.configuration import ServeSettings
 from controller.log.staging import StagedEvents
+from controller.schema import staged_chunks
 from controller.streams.transactions import TransactionCalls
-from tests.service.log_api import LogApi, arrow_of, numbered
+from tests.patience import wait_until
+from tests.service.in_process import served_in_process
+from tests.service.log_api import Event, LogApi, arrow_of, numbered
 from tests.service.log_service import REFUSAL, LogService, batch_of, run_with
 from tests.service.problems import check_problem
+from tests.service.sessions import connected
 from tests.service.transaction_api import OpenTransaction, begin, begun, listed
+from tests.simulation.quiet import QuietWorld
 from tidegauge.errors import UnavailableError
 from tidegauge.wire.events import ARROW
 from tidegauge.wire.transactions import BeginTransaction
@@ -18,6 +27,7 @@ from tidegauge.wire.transactions import BeginTransaction
 pytestmark = pytest.mark.about_sql
 
 TIME = 1_700_000_000_000
+DAY_S = 86_400
 KEYS = ("k2", "k0", "k4")
 """One for each of three segments."""
 
@@ -27,10 +37,6 @@ def log(log: LogApi) -> LogApi:
     log.create(segments=3)
     log.register()
     return log
-
-
-def _all_events(log: LogApi, segments: int = 3) -> list[tuple[str, int | None, bytes]]:
-    return [event for number in range(segments) for event in log.events(number)]
 
 
 def _refused(answer: dict[str, object], code: str) -> dict[str, object]:
@@ -43,7 +49,7 @@ def test_nothing_is_seen_before_the_commit_and_all_of_it_afterwards(log: LogApi)
     assert transaction.stage(numbered(0, 2, key=KEYS[0]), 1)["state"] == "open"
     transaction.stage(numbered(2, 2, key=KEYS[2]), 1, segment=2)
     assert log.tail() == {"0": 0, "1": 0, "2": 0}
-    assert _all_events(log) == []
+    assert [log.events(number) for number in range(3)] == [[], [], []]
     committed = transaction.commit()
     assert (committed["state"], committed["watermark"]) == ("committed", None)
     assert committed["position"] == {"0": 2, "2": 2}
@@ -142,9 +148,9 @@ def test_begin_needs_a_known_writer_its_newest_incarnation_and_a_stream_of_event
     _refused(begun(log, timeout_ms=86_400_001), "invalid_request")
     log.register()
     _refused(begun(log), "writer_fenced")
-    with LogApi(str(log.client.base_url), log.path.removeprefix("/v1/streams/") + "-x") as far:
-        far.create(log="external")
-        _refused(begun(far), "log_is_external")
+    log.path += "-x"
+    log.create(log="external")
+    _refused(begun(log), "log_is_external")
 
 
 def test_a_zombie_cannot_go_on(log: LogApi) -> None:
@@ -193,17 +199,14 @@ def test_unknown_transactions_and_segments_are_refused(log: LogApi) -> None:
     for answer in (unknown.describe(), unknown.commit(), unknown.stage([], 1)):
         assert _refused(answer, "unknown_transaction")["status"] == 404
     _refused(begin(log).stage([], 1, segment=7), "unknown_segment")
-    one = begin(log)
-    body = log.client.post(f"{one.path}/segments/0/events", content=b"x")
-    check_problem(body, 422, "invalid_request")
-    headers = {"tidegauge-sequence": "1"}
-    body = log.client.post(f"{one.path}/segments/0/events", content=b"x", headers=headers)
-    check_problem(body, 415, "unsupported_media_type")
-    headers["content-type"] = ARROW
-    body = log.client.post(
-        f"{one.path}/segments/0/events", content=arrow_of([])[:20], headers=headers
-    )
-    check_problem(body, 422, "invalid_request")
+    path = f"{begin(log).path}/segments/0/events"
+    numbers, types = {"tidegauge-sequence": "1"}, {"content-type": ARROW}
+    for headers, body, status, code in (
+        ({}, b"x", 422, "invalid_request"),
+        (numbers, b"x", 415, "unsupported_media_type"),
+        (numbers | types, arrow_of([])[:20], 422, "invalid_request"),
+    ):
+        check_problem(log.client.post(path, content=body, headers=headers), status, code)
 
 
 def test_transactions_are_listed_by_state_and_paged(log: LogApi) -> None:
@@ -266,3 +269,101 @@ def test_a_repeated_commit_is_answered_once_the_first_is_on_disk(database_url: s
 
     one = run_with(database_url, repeat)
     run_with(database_url, repeat_after_a_restart)
+
+
+@pytest.fixture
+def slow_log(world: QuietWorld) -> Iterator[LogApi]:
+    """A log under virtual time."""
+    with LogApi(world.controllers[0].url, transport=world.transport()) as log:
+        log.client.follow_redirects = True
+        log.create(segments=1)
+        log.register()
+        yield log
+
+
+def _restart(world: QuietWorld) -> None:
+    for one in world.controllers:
+        world.kill(one)
+    for one in world.controllers:
+        world.start(one)
+
+
+def test_a_lease_is_renewed_by_every_call_and_ends_in_listening_time_alone(
+    world: QuietWorld, slow_log: LogApi
+) -> None:
+    forgotten, pinged, staged = (begin(slow_log, timeout_ms=4_000) for _ in range(3))
+    forgotten.stage(numbered(0, 1), 1)
+    _restart(world)
+    for one in world.controllers:
+        one.node.pause_for(3_600, suspends=True)
+    world.sleep(3_601)  # one of them takes over, or has renewed
+    assert [one.state for one in (forgotten, pinged, staged)] == ["open"] * 3
+    world.sleep(2)
+    assert pinged.post("ping")["expires_in_ms"] == 4_000
+    assert staged.stage(numbered(5, 1), 1)["sequence"] == 1
+    world.sleep(3)
+    assert forgotten.state == "aborted"
+    assert forgotten.commit()["code"] == "transaction_finished"
+    assert [one.state for one in (pinged, staged)] == ["open", "open"]
+    assert staged.commit()["position"] == {"0": 1}
+    assert slow_log.events() == numbered(5, 1)
+
+
+def test_a_finished_transaction_is_remembered_for_a_day(
+    world: QuietWorld, slow_log: LogApi
+) -> None:
+    done, open_one = begin(slow_log), begin(slow_log)
+    first = done.commit()
+    _restart(world)
+    clocks = world.controllers[0].node.clocks
+    clocks.skew_s += DAY_S - 60
+    assert done.commit() == first
+    clocks.skew_s += 61
+    for answer in (done.commit(), done.describe(), done.post("ping")):
+        assert (answer["status"], answer["code"]) == (404, "unknown_transaction")
+    assert open_one.state == "open"
+
+
+def test_staged_events_of_what_is_finished_are_removed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "_PERIOD_S", 0.01)
+    with served_in_process(ServeSettings(database_url=database_url)) as service:
+        log = LogApi(service.url, transport=service)
+        log.create()
+        log.register()
+        done, dropped, kept = begin(log), begin(log), begin(log)
+        for transaction in (done, dropped, kept):
+            for number in range(1, 5):
+                transaction.stage(numbered(number, 1), number)
+        done.commit()
+        dropped.post("abort")
+
+        def left() -> int:
+            with connected(database_url) as connection:
+                return connection.scalar(select(func.count()).select_from(staged_chunks)) or 0
+
+        wait_until(lambda: left() == 4)
+        assert kept.commit()["position"] == {"0": 8}
+
+
+@pytest.mark.only_on("sqlite", "settings are known before any database")
+def test_a_stream_has_so_many_open_and_each_so_many_bytes(database_url: str) -> None:
+    limits = ServeSettings(
+        database_url=database_url, max_transactions_per_stream=2, max_transaction_bytes=10_000
+    )
+    with served_in_process(limits) as service:
+        log = LogApi(service.url, transport=service)
+        log.create()
+        log.register()
+        one, other = begin(log), begin(log)
+        assert _refused(begun(log), "too_many_transactions")["limit"] == 2
+        other.commit()
+        assert begun(log)["state"] == "open"
+        assert len(listed(log, state="open")) == 2
+        large: list[Event] = [("a", 0, b"x" * 6_000)]
+        one.stage(large, 1)
+        line = f'{{"key": "a", "value": "{"x" * 6_000}"}}'
+        for answer in (one.stage(large, 2), one.stage_lines(line)):
+            assert _refused(answer, "transaction_too_large")["status"] == 413
+        assert one.commit()["position"] == {"0": 1}

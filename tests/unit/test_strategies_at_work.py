@@ -1,0 +1,266 @@
+"""Writers and reporters that note by a strategy: when they ask it, and what its time covers."""
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patience import until, wait_until
+from tests.service.shop import MINUTE, NOON, Open, Shop
+from tidegauge.errors import InvalidTimeError, WriterFencedError
+from writer_client import AsyncTimeReporter, AsyncWriter, TimeReporter, Writer
+from writer_client.strategies import (
+    BoundedOutOfOrderness,
+    MonotonousTimestamps,
+    PerPartition,
+    Punctuated,
+    TimeLag,
+)
+
+GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = [GUIDES / "choose-a-strategy.md", GUIDES / "own-log.md"]
+NEVER = timedelta(hours=1)
+"""An interval in which a test asks no strategy."""
+SOON = timedelta(milliseconds=20)
+TEN_SECONDS = timedelta(seconds=10)
+HOUR = 60 * MINUTE
+
+
+@pytest.fixture
+def shop(open_shop: Open) -> Shop:
+    """A stream with a log of one segment."""
+    return open_shop(log="embedded")
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _stands(shop: Shop, at: int) -> Callable[[], bool]:
+    return lambda: shop.watermark == at
+
+
+def test_a_writer_notes_by_itself_and_counts_what_is_late(shop: Shop) -> None:
+    with shop.writer(strategy=BoundedOutOfOrderness(TEN_SECONDS)) as writer:
+        writer.write("1", key="k", event_time=NOON)
+        wait_until(_stands(shop, NOON - 10_000))
+        writer.write("2", key="k", event_time=NOON + MINUTE)
+        writer.write("3", key="k", event_time=NOON + 55_000)
+        wait_until(_stands(shop, NOON + 50_000))
+        assert writer.late_events == 0
+        writer.write("4", key="k", event_time=NOON + 49_999)
+        assert writer.late_events == 1
+
+
+def test_many_events_are_shown_to_the_strategy_one_after_the_other(shop: Shop) -> None:
+    strategy = PerPartition(lambda: BoundedOutOfOrderness(TEN_SECONDS), [7, 8])
+    with shop.writer(strategy=strategy) as writer:
+        for source in (7, 8):
+            times = [NOON, NOON + source * MINUTE, NOON + MINUTE]
+            writer.write_many(["1", "2", "3"], keys=["k"] * 3, event_times=times, source=source)
+        wait_until(_stands(shop, NOON + 7 * MINUTE - 10_000))
+        assert writer.late_events == 0
+
+
+@pytest.mark.parametrize("end", ["close", "flush", "leave"])
+def test_what_is_written_shortly_before_the_end_is_noted_too(shop: Shop, end: str) -> None:
+    writer = shop.writer(strategy=MonotonousTimestamps(), note_interval=NEVER)
+    writer.write(end, key="k", event_time=NOON)
+    getattr(writer, end)()
+    assert shop.mark == (NOON, {"0": 1})
+    writer.close()
+
+
+def test_a_marker_is_noted_at_once_and_covers_exactly_what_is_before_it(shop: Shop) -> None:
+    strategy = Punctuated(lambda event: event.event_time if event.key == "hour" else None)
+    with shop.writer(strategy=strategy, note_interval=NEVER) as writer:
+        writer.write("reading", key="k", event_time=NOON - 1)
+        writer.write("closed", key="hour", event_time=NOON)
+        writer.write("reading", key="k", event_time=NOON + 1)
+        wait_until(_stands(shop, NOON))
+        assert shop.mark == (NOON, {"0": 2})
+
+
+def test_an_asynchronous_writer_notes_by_itself(shop: Shop) -> None:
+    async def write() -> int:
+        strategy = BoundedOutOfOrderness(TEN_SECONDS)
+        async with AsyncWriter(shop.url, shop.name, "one", strategy=strategy) as writer:
+            await writer.write("1", key="k", event_time=NOON)
+            await writer.write("2", key="k", event_time=_wall_ms() + 2 * HOUR)
+            await asyncio.to_thread(wait_until, _stands(shop, NOON - 10_000))
+            return writer.future_events
+
+    assert asyncio.run(write()) == 1
+
+
+def test_what_is_too_far_in_the_future_is_up_to_the_stream(open_shop: Open) -> None:
+    for skew_ms in (24 * HOUR, None):
+        shop = open_shop(log="embedded", max_future_skew_ms=skew_ms)
+        at = _wall_ms() + 2 * HOUR
+        with shop.writer(strategy=MonotonousTimestamps()) as writer:
+            writer.write("1", key="k", event_time=at)
+            wait_until(_stands(shop, at))
+            assert writer.future_events == 0
+
+
+def test_a_writer_may_promise_more_than_its_strategy_and_never_less(shop: Shop) -> None:
+    with shop.writer(strategy=BoundedOutOfOrderness(NEVER)) as writer:
+        writer.write("the last of the day", key="k", event_time=NOON)
+        wait_until(_stands(shop, NOON - HOUR))
+        writer.note_time(NOON + MINUTE)
+        wait_until(_stands(shop, NOON + MINUTE))
+        with pytest.raises(InvalidTimeError):
+            writer.note_time(NOON)
+        writer.write("the next day", key="k", event_time=NOON + 2 * HOUR)
+        wait_until(_stands(shop, NOON + HOUR))
+
+
+def test_ingestion_time_advances_while_nothing_is_written(shop: Shop) -> None:
+    with shop.writer(automatically_note_time=True, note_interval=SOON) as writer:
+        writer.write("1", key="k")
+        wait_until(lambda: len(shop.marks()) >= 3)
+    (((event_time,),),) = shop.stored("event_time")
+    assert _wall_ms() - MINUTE < event_time <= _wall_ms()
+
+
+BLOCKED: dict[str, Any] = {
+    "strategy": MonotonousTimestamps(),
+    "note_interval": NEVER,
+    "linger": NEVER,
+    "buffer_bytes": 1,
+}
+"""Options of a writer that a first event blocks until it flushes, once it is at work."""
+
+
+def _is_at_work(writer: Writer | AsyncWriter) -> bool:
+    return not writer._core.sending._urgent.is_set()
+
+
+def _blocked_callers(writer: Writer | AsyncWriter) -> int:
+    strategy = writer._member.strategy
+    assert strategy is not None
+    return strategy.running._blocked
+
+
+def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(shop: Shop) -> None:
+    with shop.writer(**BLOCKED) as writer:
+        writer.open()
+        wait_until(lambda: _is_at_work(writer))
+        writer.write("fills the buffer", key="k")
+        blocked = threading.Thread(target=lambda: writer.write("waits", key="k"))
+        blocked.start()
+        wait_until(lambda: _blocked_callers(writer) == 1)
+        writer.flush()
+        blocked.join()
+        assert _blocked_callers(writer) == 0
+
+
+def test_the_clock_of_idleness_stands_while_an_asynchronous_writer_is_blocked(
+    shop: Shop,
+) -> None:
+    async def write() -> None:
+        async with AsyncWriter(shop.url, shop.name, "one", **BLOCKED) as writer:
+            await until(lambda: _is_at_work(writer))
+            await writer.write("fills the buffer", key="k")
+            blocked = asyncio.create_task(writer.write("waits", key="k"))
+            await until(lambda: _blocked_callers(writer) == 1)
+            await writer.flush()
+            await blocked
+            assert _blocked_callers(writer) == 0
+
+    asyncio.run(write())
+
+
+def test_a_second_strategy_and_an_interval_of_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="leave one of them out"):
+        Writer("http://x", "s/s", "w", strategy=TimeLag(SOON), automatically_note_time=True)
+    for client in (Writer, TimeReporter):
+        with pytest.raises(ValueError, match="pass a timedelta above zero"):
+            client("http://x", "s/s", "w", note_interval=timedelta(0))
+
+
+def test_a_reporter_notes_with_the_position_it_was_shown(open_shop: Open) -> None:
+    shop = open_shop(segments=2)
+    with shop.reporter(strategy=BoundedOutOfOrderness(TEN_SECONDS)) as reporter:
+        reporter.observe(NOON, {0: 5})
+        wait_until(_stands(shop, NOON - 10_000))
+        assert shop.mark == (NOON - 10_000, {"0": 5, "1": 0})
+        reporter.observe(NOON + MINUTE, {1: 8})
+        reporter.observe(NOON + 55_000, {0: 4})
+        wait_until(_stands(shop, NOON + 50_000))
+        reporter.observe(NOON, {0: 6})
+        assert reporter.late_events == 1
+    wait_until(lambda: shop.mark == (NOON + 50_000, {"0": 5, "1": 8}))
+    (left,) = shop.writers()
+    assert (left["time"], left["position"]) == (NOON + 50_000, {"0": 6, "1": 8})
+
+
+def test_an_asynchronous_reporter_notes_a_marker_at_once(open_shop: Open) -> None:
+    shop = open_shop()
+    strategy = Punctuated(lambda event: event.event_time if event.source == 7 else None)
+
+    async def report() -> None:
+        options: Any = {"strategy": strategy, "note_interval": NEVER}
+        async with AsyncTimeReporter(shop.url, shop.name, "api-1", **options) as reporter:
+            await reporter.observe(NOON + 1, {0: 5}, source=6)
+            await reporter.observe(NOON, {0: 6}, source=7)
+            await asyncio.to_thread(wait_until, _stands(shop, NOON))
+
+    asyncio.run(report())
+    assert shop.mark == (NOON, {"0": 6})
+
+
+def test_a_reporter_that_leaves_says_the_last_time_of_its_strategy(open_shop: Open) -> None:
+    shop = open_shop()
+    leaver = shop.reporter(strategy=MonotonousTimestamps(), note_interval=NEVER)
+    leaver.observe(NOON, {0: 5})
+    leaver.leave()
+    (left,) = shop.writers()
+    assert (left["state"], left["time"], left["position"]) == ("left", NOON, {"0": 5})
+
+
+def test_a_reporter_tells_that_its_note_was_fenced_at_the_next_call(open_shop: Open) -> None:
+    shop = open_shop()
+    reporter = shop.reporter(strategy=MonotonousTimestamps(), note_interval=SOON)
+    reporter.observe(NOON, {0: 5})
+    shop.says("api-1", "register")
+
+    def is_told() -> bool:
+        try:
+            reporter.observe(_wall_ms(), {0: 6})
+        except WriterFencedError:
+            return True
+        return False
+
+    wait_until(is_told)
+    with pytest.raises(WriterFencedError):
+        reporter.close()
+
+
+def test_a_reporter_without_a_strategy_observes_nothing(open_shop: Open) -> None:
+    with (
+        open_shop().reporter() as reporter,
+        pytest.raises(ValueError, match="this reporter has no strategy"),
+    ):
+        reporter.observe(NOON, {0: 5})
+
+
+def test_the_examples_of_the_pages_run(
+    open_shop: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams = {"flights": "embedded", "rides": "embedded", "orders": "external"}
+    shops = {stream: open_shop(log=log, segments=4) for stream, log in streams.items()}
+    text = "\n".join(page.read_text() for page in PAGES)
+    examples = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 5
+    for example in examples:
+        code = re.sub(r'"(?:demo|shop)/(\w+)', lambda name: f'"{shops[name[1]].name}', example)
+        names: dict[str, Any] = {}
+        exec(code.replace("http://127.0.0.1:8470", shops["orders"].url), names)
+    assert capsys.readouterr().out == "0 0\n"
