@@ -46,10 +46,12 @@ COPY --from=build-controller /opt/tidegauge /opt/tidegauge
 EXPOSE 8470
 CMD ["tidegauge", "serve"]
 
-# Writers of the demo; a pattern for your own.
+# The writers of examples/flights; a pattern for your own.
 FROM runtime AS producer
 COPY --from=build-producer /opt/tidegauge /opt/tidegauge
-CMD ["tidegauge", "demo", "producer"]
+COPY examples/flights/ /opt/examples/flights/
+ENV PYTHONPATH=/opt
+CMD ["python", "-m", "examples.flights", "producer"]
 
 # Master, worker and driver: all of them need the source.
 FROM runtime AS spark
@@ -60,4 +62,6 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 USER 10001
 COPY --from=build-spark /opt/tidegauge /opt/tidegauge
-CMD ["tidegauge", "demo", "pipeline"]
+COPY examples/flights/ /opt/examples/flights/
+ENV PYTHONPATH=/opt
+CMD ["python", "-m", "examples.flights", "pipeline"]

@@ -33,10 +33,10 @@ $(READY): pyproject.toml constraints.txt scripts/check_machine.sh
 	@touch $@
 
 demo: setup
-	$(BIN)/tidegauge demo
+	$(BIN)/python -m examples.flights
 
 demo-kafka: setup
-	$(BIN)/tidegauge demo kafka
+	$(BIN)/python -m tests.broker $(BIN)/python -m examples.flights kafka
 
 serve: setup
 	$(BIN)/tidegauge serve
@@ -112,7 +112,7 @@ test-lake: $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready
 	$(call PYTEST_OF_LAKE,$(OF_ICEBERG))
 
 demo-lake: $(OF_DELTA)/.ready
-	$(OF_DELTA)/bin/tidegauge demo lake --jars $(OF_DELTA)/jars
+	$(OF_DELTA)/bin/python -m examples.flights lake --jars $(OF_DELTA)/jars
 
 # The examples for cron, Airflow and Dagster under the real ones, before a release: an environment for
 # each, up to 660 MB from the package index, removed behind it. ORCHESTRATORS="cron" runs that alone.

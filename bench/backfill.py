@@ -9,6 +9,7 @@ import matplotlib as mpl
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import servers
+from examples.flights.queries import running_spark
 from examples.telemetry import HOUR_MS, MINUTE_MS, Reading, count_by_window, generate
 from tests.honest_feed import HonestFeed, steps_of
 from tests.spark.feed import Followed
@@ -19,7 +20,6 @@ from tests.spark.replays import (
     read_readings,
     write_batches,
 )
-from tidegauge_cli.demo.queries import running_spark
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -11,13 +11,9 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from bench import servers
-from examples.telemetry import HOUR_MS, MINUTE_MS, Reading, generate
-from tests.honest_feed import HonestFeed, Step, fly, steps_of
-from tests.spark.replays import read_readings
-from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.batches import cut, write_arrivals
-from tidegauge_cli.demo.flights import truth
-from tidegauge_cli.demo.queries import (
+from examples.flights.batches import cut, write_arrivals
+from examples.flights.data import truth
+from examples.flights.queries import (
     WindowQuery,
     baseline_query,
     events_read,
@@ -25,8 +21,8 @@ from tidegauge_cli.demo.queries import (
     raise_failure,
     running_spark,
 )
-from tidegauge_cli.demo.waiting import wait_until
-from tidegauge_cli.demo.windows import (
+from examples.flights.waiting import wait_until
+from examples.flights.windows import (
     ClosedWindows,
     Verdict,
     check_rule,
@@ -34,6 +30,10 @@ from tidegauge_cli.demo.windows import (
     guess,
     judge,
 )
+from examples.telemetry import HOUR_MS, MINUTE_MS, Reading, generate
+from tests.honest_feed import HonestFeed, Step, fly, steps_of
+from tests.spark.replays import read_readings
+from tidegauge.event_time import END_OF_TIME
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from bench import servers
 from reader_client import StreamClient
 from spark_source import TidegaugeDataSource, follow
-from tidegauge_cli.demo.kafka.broker import Broker
-from tidegauge_cli.demo.kafka.jars import connector_jars
+from tests.broker import Broker
+from tests.kafka_jars import connector_jars
 from writer_client import TimeReporter
 
 _ROWS = int(os.environ.get("BENCH_ROWS", "1000000"))

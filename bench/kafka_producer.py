@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench import servers
 from reader_client import StreamClient
-from tidegauge_cli.demo.kafka.broker import Broker
+from tests.broker import Broker
 from writer_client.kafka import NotingProducer
 
 _RECORDS = int(os.environ.get("BENCH_RECORDS", "300000"))

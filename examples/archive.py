@@ -2,7 +2,7 @@
 
 Each commit says until when the table is complete. Run it again and again, but not twice at once:
 
-    python examples/archive.py http://127.0.0.1:8470 demo/rides /lake/rides 2024-01-01T00:00:00Z
+    python -m examples.archive http://127.0.0.1:8470 demo/rides /lake/rides 2024-01-01T00:00:00Z
 """
 
 import json

@@ -6,7 +6,7 @@ The flights are those that left New York in January 2013, in the order in which 
 
     pip install '.[all]'
     tidegauge serve &
-    python examples/chained_jobs.py --days 3
+    python -m examples.chained_jobs --days 3
 
 Kill it while the jobs run, and start it again with the same ``--folder``: they go on, and the
 result is the same. ``--jobs`` runs some of them, so that each may have a process of its own. To
@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.flights.data import HOUR_MS, of_first_days, read_flights
 from reader_client import StreamClient
 from spark_source import read_stream, write_stream
-from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights
 from writer_client import Writer
 
 BAD_MINUTES = 15.0

@@ -9,7 +9,7 @@ table of their own.
 
     pip install '.[all]'
     tidegauge serve &
-    python examples/corrected_windows.py
+    python -m examples.corrected_windows
 """
 
 import argparse

@@ -23,12 +23,12 @@ import httpx
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
+from examples.flights.data import of_first_days, read_flights
 from examples.telemetry import HOUR_MS, Reading, find_silences, generate
 from reader_client import StreamClient
 from spark_source import process, read_stream
 from spark_source.processing import Context, Event, EventTimeProcessor, OpenContext
 from spark_source.processing.keys import Key
-from tidegauge_cli.demo.flights import of_first_days, read_flights
 from writer_client import Writer
 
 

@@ -10,12 +10,12 @@ import pytest
 from xdist.remote import Producer
 
 from tests import effort as efforts
+from tests.broker import Broker
 from tests.effort import Effort
 from tests.groups import Groups, name_group, rank_of
 from tests.patience import PATIENCE_S
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
-from tidegauge_cli.demo.kafka.broker import Broker
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""

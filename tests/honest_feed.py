@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 
 import httpx
 
+from examples.flights.data import of_first_days, read_flights
 from examples.telemetry import Reading
-from tidegauge_cli.demo.flights import of_first_days, read_flights
 
 _EVENTS_A_REQUEST = 10_000
 

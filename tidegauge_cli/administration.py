@@ -100,7 +100,7 @@ def _option(panel: str, name: str, field: FieldInfo) -> Parameter:
     elif name.endswith("_bytes"):
         how = {"parser": reading(in_bytes), "metavar": "SIZE", "show_default": _size(default)}
     elif kind is int:
-        how = {"parser": in_range(int, 0), "metavar": "NUMBER"}
+        how = {"parser": in_range(0), "metavar": "NUMBER"}
     elif kind is bool:
         how = {"metavar": ""}
     return _parameter(panel, name, kind, default, field.description, **how)
@@ -198,7 +198,7 @@ def new(
     days: Annotated[
         int | None,
         typer.Option(
-            parser=in_range(int, 1, 36_500),
+            parser=in_range(1, 36_500),
             metavar="1..36500",
             help="Expire after this number of days.",
             show_default="never",

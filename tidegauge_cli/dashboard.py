@@ -44,7 +44,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         int,
         typer.Option(
             envvar="TIDEGAUGE_UI_PORT",
-            parser=in_range(int, 1, 65_535),
+            parser=in_range(1, 65_535),
             metavar="NUMBER",
             help="Port to listen on.",
         ),

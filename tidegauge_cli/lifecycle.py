@@ -96,16 +96,14 @@ def scale(  # noqa: PLR0913 (three ways to say it)
     split: Annotated[
         int | None,
         typer.Option(
-            parser=in_range(int, 0),
+            parser=in_range(0),
             metavar="SEGMENT",
             help="Split this segment into equal parts.",
         ),
     ] = None,
     parts: Annotated[
         int,
-        typer.Option(
-            parser=in_range(int, 2), metavar="NUMBER", help="Number of parts for --split."
-        ),
+        typer.Option(parser=in_range(2), metavar="NUMBER", help="Number of parts for --split."),
     ] = 2,
     merge: Annotated[
         frozenset[int] | None,

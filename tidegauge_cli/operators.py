@@ -96,7 +96,7 @@ def marks(
     after: Annotated[
         int | None,
         typer.Option(
-            parser=in_range(int, 0),
+            parser=in_range(0),
             metavar="REVISION",
             help="List the first marks after this revision.",
             show_default="the newest",
@@ -105,7 +105,7 @@ def marks(
     limit: Annotated[
         int,
         typer.Option(
-            parser=in_range(int, 1, PAGE), metavar=f"1..{PAGE}", help="Maximum number of marks."
+            parser=in_range(1, PAGE), metavar=f"1..{PAGE}", help="Maximum number of marks."
         ),
     ] = 20,
 ) -> None:

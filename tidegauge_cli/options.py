@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection
-from sys import float_info
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -12,11 +11,8 @@ from tidegauge.names import StreamName, check_name
 from tidegauge.positions import parse_position
 
 _T = TypeVar("_T")
-_N = TypeVar("_N", int, float)
-_KINDS = {int: "whole number", float: "number"}
 SHOWN = 40
 """So many characters of what was typed: enough to find it, and one line."""
-_FINITE = float_info.max
 _SIZE = re.compile(r"([0-9]{1,18})([kMGT]i?)?B?\Z", re.ASCII | re.IGNORECASE)
 _POWERS = " kmgt"
 LOCAL = "http://127.0.0.1:8470"
@@ -36,17 +32,17 @@ def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
     return read
 
 
-def in_range(kind: type[_N], least: int, most: float = _FINITE) -> Callable[[str], _N]:
-    """Make a parser of finite numbers that refuses those out of bounds; both bounds are taken."""
-    bounds = f"of {least} or more" if most == _FINITE else f"from {least} to {most}"
+def in_range(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Make a parser of whole numbers that refuses those out of bounds; both bounds are taken."""
+    bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
 
-    def parse(text: str) -> _N:
+    def parse(text: str) -> int:
         try:
-            number = kind(text)
+            number = int(text)
         except ValueError:
             number = None
-        if number is None or not least <= number <= most:
-            msg = f"{text[:SHOWN]!r} is not a {_KINDS[kind]} {bounds}"
+        if number is None or number < least or (most is not None and number > most):
+            msg = f"{text[:SHOWN]!r} is not a whole number {bounds}"
             raise ValueError(msg)
         return number
 
@@ -151,7 +147,7 @@ Position = Annotated[
 Incarnation = Annotated[
     int | None,
     typer.Option(
-        parser=in_range(int, 1),
+        parser=in_range(1),
         metavar="NUMBER",
         help="Incarnation from the registration, if the writer registered.",
     ),

@@ -46,9 +46,6 @@ VERBS = {
     },
     "administration:tokens": {"token": "Manage access tokens."},
     "administration:database": {"db": "Manage the database schema."},
-    "demo.verbs:demo": {
-        "demo": "Replay real flights through the service and Spark, and compare the results with the truth.",
-    },
     "observing:observe": {"observe": "Estimate time for producers you cannot change."},
 }
 """The modules and variables that have the verbs, and of each verb the first line of its help."""

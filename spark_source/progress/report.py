@@ -30,7 +30,7 @@ _COLUMNS = (
 class QueryReport:
     """The latest batches of a query: a table as text, in a notebook with a plot.
 
-    The plot needs matplotlib, which the extra ``demo`` brings.
+    The plot needs matplotlib, which the extra ``plot`` brings.
     """
 
     def __init__(self, name: str, batches: Sequence[BatchProgress]) -> None:

@@ -21,11 +21,11 @@ from psycopg import sql
 
 from tests.acceptance.compose import Service
 from tests.acceptance.images import Images
+from tests.broker import Broker
 from tests.linked import ROOT
 from tests.postgres import running_cluster
 from tests.quick_spark import QUICK_JAVA
 from tests.server import free_port
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _DATABASE = "postgres"
 _BROKER = "kafka"

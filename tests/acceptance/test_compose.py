@@ -20,7 +20,7 @@ from tests.server import Api, ServerProcess
 PAGES = ROOT / "docs" / "how-to"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", (PAGES / "deploy.md").read_text(), re.DOTALL)
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
-FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}
+FEW_FLIGHTS = {"FLIGHTS_DAYS": "1", "FLIGHTS_SPEED": "50000"}
 _PLAIN_AND_PINNED = re.compile(r"([a-z]+/)?[a-z][a-z-]*:v?\d[\w.]*(-[a-z]+)*")
 _PROFILES = ("kafka", "observe", "three")
 
@@ -99,8 +99,15 @@ def test_the_images_are_made_of_every_package() -> None:
     copied = {one[0].rstrip("/") for one in Images().instructions("wheel", "COPY")[2:]}
     packages = set(CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     assert copied == packages
-    let_in = re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
-    assert set(let_in) == packages
+    let_in = re.findall(r"^!([\w/]+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+    assert set(let_in) == packages | {"examples/flights"}
+
+
+def test_writers_and_queries_find_the_flights_in_their_images() -> None:
+    for role in ("producer", "spark"):
+        copied = [one for one in Images().instructions(role, "COPY") if len(one) == 2]
+        assert ("examples/flights/", "/opt/examples/flights/") in copied
+        assert Images().variables(role)["PYTHONPATH"] == "/opt"
 
 
 def _roles(images: Images) -> list[str]:

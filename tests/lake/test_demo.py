@@ -12,6 +12,13 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.flights.carriers import REPLAYED, oldest_unreported
+from examples.flights.data import of_first_days, read_flights
+from examples.flights.lake.chain import guessed_chain
+from examples.flights.lake.guessed import run_guessed
+from examples.flights.lake.jobs import JOBS, STREAM, TIMES, Lake
+from examples.flights.lake.verdicts import Truth, clocks_of, judge_chain
+from examples.flights.lake.versions import check_versions, read_versions
 from reader_client import StreamClient
 from tests.patience import wait_until
 from tests.server import ServerProcess
@@ -19,13 +26,6 @@ from tests.spark.test_first_steps import TUTORIALS, Reader
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.tables import complete_until
 from tidegauge.tables.delta import DeltaLog
-from tidegauge_cli.demo.carriers import REPLAYED, oldest_unreported
-from tidegauge_cli.demo.flights import of_first_days, read_flights
-from tidegauge_cli.demo.lake.chain import guessed_chain
-from tidegauge_cli.demo.lake.guessed import run_guessed
-from tidegauge_cli.demo.lake.jobs import JOBS, STREAM, TIMES, Lake
-from tidegauge_cli.demo.lake.verdicts import Truth, clocks_of, judge_chain
-from tidegauge_cli.demo.lake.versions import check_versions, read_versions
 from writer_client import Writer
 
 pytestmark = pytest.mark.usefixtures("delta")
@@ -91,7 +91,7 @@ def test_the_jobs_of_the_demo_are_right_at_every_version_and_the_model_equals_sp
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_the_demo_kills_silver_and_says_that_all_was_right(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tidegauge_cli", "demo", "lake", "--days=2"]
+    command = [sys.executable, "-m", "examples.flights", "lake", "--days=2"]
     done = subprocess.run(
         [*command, "--batches=20", f"--output={tmp_path / 'out'}"],
         capture_output=True,

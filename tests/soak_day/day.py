@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from reader_client import AsyncReaderGroup, AsyncStreamClient
+from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.postgres import running_cluster
 from tests.service.controllers import Controllers, controllers
@@ -26,7 +27,6 @@ from tests.soak_day.roles import KEYS, PATIENCE, wall_ms
 from tests.soak_day.trend import SHORTEST_S
 from tests.soak_day.watching import AUDIT, Stream, look, watch_group
 from tidegauge.errors import EventsNeededError
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _READERS = "soak/readers"
 _PARTITIONS = 3

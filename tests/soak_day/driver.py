@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import follow, read_stream
+from tests.kafka_jars import connector_jars
 from tests.soak_day.roles import tell
-from tidegauge_cli.demo.kafka.jars import connector_jars
 
 WINDOW_S = 10
 _LOOK_EVERY_S = 60

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.kafka_jars import connector_jars
 from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
 from tests.spark.feed import Feed
-from tidegauge_cli.demo.kafka.jars import connector_jars
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 _NUMBERS = count(1)

@@ -24,10 +24,10 @@ from spark_source import (
 )
 from spark_source.errors import LoadError, TouchedLoadError
 from spark_source.processing import count, tumbling
+from tests.kafka_jars import connector_jars
 from tests.spark.draining import drain
 from tests.spark.processors import Timeouts
 from tests.spark.topic_feed import EVENT_TIME
-from tidegauge_cli.demo.kafka.jars import connector_jars
 
 
 def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import follow, in_open_window, read_stream, windowed
 from spark_source.processing import count, tumbling
+from tests.kafka_jars import connector_jars
 from tests.spark.topic_feed import EVENT_TIME
-from tidegauge_cli.demo.kafka.jars import connector_jars
 
 
 def main(bootstrap: str, url: str, topic: str, folder: Path) -> None:

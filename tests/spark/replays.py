@@ -12,11 +12,11 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from examples.flights.queries import has_ended
 from examples.telemetry import Reading
 from spark_source import read_stream
 from tests.honest_feed import HonestFeed
 from tests.spark.feed import Followed
-from tidegauge_cli.demo.queries import has_ended
 
 Rows = list[tuple[Any, ...]]
 

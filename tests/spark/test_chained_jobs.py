@@ -19,7 +19,6 @@ from tests.spark.targets import Logged, logged_batches
 from tidegauge.event_time import END_OF_TIME
 
 pytestmark = [pytest.mark.timeout(PATIENCE_S), pytest.mark.soak]
-_EXAMPLE = str(Path(__file__).parents[2] / "examples" / "chained_jobs.py")
 
 
 class Chain:
@@ -29,7 +28,7 @@ class Chain:
         self._url, self._scope = url, scope
         self.folder, self.log = folder / "jobs", folder / "driver.log"
         named = ("--url", url, "--scope", scope, "--folder", str(self.folder))
-        self._command = (_EXAMPLE, *named, "--days", str(days))
+        self._command = ("-m", "examples.chained_jobs", *named, "--days", str(days))
 
     def start(self, *jobs: str) -> "AbstractContextManager[subprocess.Popen[bytes]]":
         """Start some jobs in one process, or all of them."""

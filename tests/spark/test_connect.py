@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from reader_client import ReaderGroup
+from tests.broker import Broker
 from tests.patience import wait_until
 from tests.quick_spark import quick_environment
 from tests.spark.feed import DAY, Feed
 from tests.spark.targets import Target
 from tests.spark.topic_feed import TopicFeed
 from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.kafka.broker import Broker
 from writer_client import Writer
 
 TOKEN = "tg_that_a_service_without_tokens_takes_too"

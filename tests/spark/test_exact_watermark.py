@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from examples.flights.queries import events_read
 from tests.spark.feed import DAY, Feed, Followed
-from tidegauge_cli.demo.queries import events_read
 
 pytestmark = pytest.mark.every_spark
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import process, query_report, write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
+from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.server import Api, ServerProcess
 from tests.spark.feed import DAY, Followed
@@ -18,7 +19,6 @@ from tests.spark.processors import Visits
 from tests.spark.restarts import crashed
 from tests.spark.targets import Target
 from tests.spark.topic_feed import EVENT_TIME, TopicFeed, counted
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 

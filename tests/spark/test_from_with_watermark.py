@@ -12,10 +12,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from tests.broker import Broker
 from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.spark.kafka_feed import KafkaFeed
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "from-with-watermark.md"
 _BLOCK = re.compile(r"^<!-- run: (\w+) -->\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import windowed
 from spark_source.processing import count, tumbling
+from tests.broker import Broker
 from tests.conftest import NewServer
 from tests.effort import Effort
 from tests.patience import PATIENCE_S
@@ -23,7 +24,6 @@ from tests.spark.drivers import driver, kill_later
 from tests.spark.feed import DAY, Followed
 from tests.spark.kafka_feed import KafkaFeed
 from tests.spark.topic_feed import TopicFeed
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _MINUTE = 60_000
 _STEP = 5_000

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from reader_client import ReaderGroup, StreamClient
 from spark_source import TidegaugeDataSource
 from spark_source.errors import LoadError
+from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.patience import PATIENCE_S
 from tests.server import ServerProcess
 from tests.spark.feed import DAY, Followed
 from tests.spark.kafka_feed import KafkaFeed
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _NUMBERS = count(1)
 _AT = f"unix_millis(event_time) - {DAY} AS at"

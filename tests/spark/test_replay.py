@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from examples.flights.queries import events_read, has_ended
 from examples.offline_devices import OfflineDevices
 from examples.telemetry import (
     HOUR_MS,
@@ -32,7 +33,6 @@ from tests.spark.replays import (
     count_by_hour,
     read_readings,
 )
-from tidegauge_cli.demo.queries import events_read, has_ended
 
 NewFeed = Callable[[int], HonestFeed]
 _NUMBERS = count(1)

@@ -2,9 +2,9 @@
 
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.broker import Broker
 from tests.kafka import create_topic, produce
 from tidegauge.client.kafka import Topic
-from tidegauge_cli.demo.kafka.broker import Broker
 
 
 def test_a_killed_broker_comes_back_with_its_records_and_who_asked_it_goes_on(

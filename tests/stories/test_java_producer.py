@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import Broker
 from tests.kafka import create_topic
+from tests.kafka_jars import broker_jars
 from tests.server import ServerProcess
 from tests.service.shop import Shop
 from tidegauge.client.kafka import Topic
-from tidegauge_cli.demo.kafka.broker import Broker
-from tidegauge_cli.demo.kafka.jars import broker_jars
 
 pytestmark = [
     pytest.mark.only_on("sqlite", "clients know the service only"),

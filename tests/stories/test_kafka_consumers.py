@@ -7,13 +7,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reader_client.kafka import TimeWindows
+from tests.broker import Broker
 from tests.kafka import create_topic, produce
 from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.service.shop import MINUTE, NOON, Open, Shop
 from tidegauge.client.kafka import BrokerError, UnknownTopicError
 from tidegauge.windows import TimeWindow
-from tidegauge_cli.demo.kafka.broker import Broker
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 

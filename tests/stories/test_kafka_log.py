@@ -16,13 +16,13 @@ from spark_source.options.kafka import KafkaTopic
 from spark_source.options.load import read_options
 from spark_source.source.partitions import SegmentPartition
 from spark_source.source.rows import read_rows
+from tests.broker import Broker
 from tests.kafka import create_topic, delete_records, produce
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
 from tests.spark.feed import DAY
 from tests.spark.kafka_feed import KafkaFeed
 from tidegauge.log import EventsLostError
-from tidegauge_cli.demo.kafka.broker import Broker
 
 _NUMBERS = count(1)
 

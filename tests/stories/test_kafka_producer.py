@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from reader_client import StreamClient
+from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 from tests.service.shop import MINUTE, NOON, Open, Shop
 from tidegauge.client.kafka import Topic
 from tidegauge.errors import WriterFencedError
-from tidegauge_cli.demo.kafka.broker import Broker
 from writer_client.kafka import DeliveryFailedError, NoAcknowledgementsError, NotingProducer
 from writer_client.strategies import BoundedOutOfOrderness
 

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from reader_client.kafka import TimeWindows
 from spark_source.logs.kafka_reader import KafkaReader
 from spark_source.options.kafka import KafkaTopic
+from tests.broker import Broker
 from tests.certificates import Files
 from tests.kafka import create_topic
 from tests.patience import PATIENCE_S
@@ -33,7 +34,6 @@ from tests.service.operator import Operator
 from tests.service.shop import NOON, Open, Shop
 from tidegauge.client.kafka import BrokerError, Topic
 from tidegauge.windows import TimeWindow
-from tidegauge_cli.demo.kafka.broker import Broker
 from writer_client.kafka import NotingProducer
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from tests.broker import Broker
 from tests.server import free_port
 from tidegauge.client.kafka import BrokerError, Topic, UnknownTopicError
-from tidegauge_cli.demo.kafka.broker import Broker
 
 
 def test_what_is_not_there_is_named(broker: Broker) -> None:

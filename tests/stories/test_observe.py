@@ -12,12 +12,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
+from tests.broker import Broker
 from tests.conftest import NewServer
 from tests.kafka import create_topic, produce
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import Api, ServerProcess
 from tests.service.operator import Operator
-from tidegauge_cli.demo.kafka.broker import Broker
 
 pytestmark = pytest.mark.only_on("sqlite", "the verb knows the service only")
 

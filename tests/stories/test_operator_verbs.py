@@ -82,7 +82,6 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
         (("window", "billing", STREAM), "'billing' names no reader group; write scope/group"),
         (("window", "a/b/c", STREAM), "'a/b/c' names no reader group; write scope/group"),
         (("window", "shop/b", "orders"), "'orders' names no stream; write scope/stream"),
-        (("demo", "producer", "--stream", "flights"), "'flights' names no stream"),
         (
             ("token", "new", "x", "--grant", "a:read", "--days", "9999999"),
             "'9999999' is not a whole number from 1",
@@ -94,9 +93,6 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
             ("note-time", STREAM, "cron", "1", "--incarnation", "0"),
             "'0' is not a whole number of 1 or more",
         ),
-        (("demo", "pipeline", "--days", "366"), "'366' is not a whole number from 1 to 365"),
-        (("demo", "producer", "--speed", "nan"), "'nan' is not a number of 1 or more"),
-        (("demo", "producer", "--speed", "inf"), "'inf' is not a number of 1 or more"),
     ],
 )
 def test_a_wrong_argument_is_named_with_the_cure(

@@ -5,17 +5,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from tidegauge_cli.demo import pipeline
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.carriers import oldest_unreported
-from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
-from tidegauge_cli.demo.queries import WindowFolder
-from tidegauge_cli.demo.run import run_demo
-from tidegauge_cli.demo.waiting import DemoFailedError
-from tidegauge_cli.demo.windows import ClosedWindows, judge
-from tidegauge_cli.verbs import app
+from examples.flights import pipeline
+from examples.flights.address import StreamAddress
+from examples.flights.carriers import oldest_unreported
+from examples.flights.data import HOUR_MS, of_first_days, read_flights, truth
+from examples.flights.queries import WindowFolder
+from examples.flights.run import run_demo
+from examples.flights.waiting import DemoFailedError
+from examples.flights.windows import ClosedWindows, judge
 
 
 def test_the_flights_are_those_that_flew_in_order_of_landing() -> None:
@@ -103,14 +101,3 @@ def test_a_pipeline_that_nothing_comes_for_says_what_to_start(
     patience.check()
     with pytest.raises(DemoFailedError, match="nothing came from demo/flights"):
         patience.check()
-
-
-def test_a_part_of_the_demo_knows_its_stream_without_being_told(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert CliRunner().invoke(app, ["demo", "producer", "--url", "nonsense"]).exit_code == 1
-    said = "tidegauge: 'nonsense' is not a service URL; write http://HOST:PORT, several with commas between\n"
-    assert capfd.readouterr().err == said
-    for part in ("producer", "pipeline"):
-        shown = CliRunner().invoke(app, ["demo", part, "--help"], env={"COLUMNS": "120"})
-        assert "[default: demo/flights]" in shown.output

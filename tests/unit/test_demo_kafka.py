@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from examples.flights.batches import cut
+from examples.flights.kafka.again import _Reading
+from examples.flights.kafka.gate import Gate
+from examples.flights.kafka.queries import watermarks_told
+from examples.flights.waiting import DemoFailedError
 from tests.patience import wait_until
-from tidegauge_cli.demo.batches import cut
-from tidegauge_cli.demo.kafka.again import _Reading
-from tidegauge_cli.demo.kafka.gate import Gate
-from tidegauge_cli.demo.kafka.queries import watermarks_told
-from tidegauge_cli.demo.waiting import DemoFailedError
 
 
 def test_a_gate_lets_all_through_once_and_holds_those_who_come_again() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from examples.flights.data import HOUR_MS
+from examples.flights.lake.chain import DAY_MS, guessed_chain
+from examples.flights.lake.jars import delta_jars
+from examples.flights.lake.verdicts import Truth, clocks_of, judge_chain
+from examples.flights.lake.versions import Versions, check_versions
+from examples.flights.waiting import DemoFailedError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.flights import HOUR_MS
-from tidegauge_cli.demo.lake.chain import DAY_MS, guessed_chain
-from tidegauge_cli.demo.lake.jars import delta_jars
-from tidegauge_cli.demo.lake.verdicts import Truth, clocks_of, judge_chain
-from tidegauge_cli.demo.lake.versions import Versions, check_versions
-from tidegauge_cli.demo.waiting import DemoFailedError
 
 
 def _arrivals(*departed_h: float) -> pd.DataFrame:

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.batches import cut
-from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
-from tidegauge_cli.demo.report import Results, print_table, write_results
-from tidegauge_cli.demo.waiting import DemoFailedError
-from tidegauge_cli.demo.windows import (
+from examples.flights.batches import cut
+from examples.flights.data import HOUR_MS, of_first_days, read_flights, truth
+from examples.flights.report import Results, print_table, write_results
+from examples.flights.waiting import DemoFailedError
+from examples.flights.windows import (
     ClosedWindows,
     check_rule,
     close_windows,
@@ -20,6 +19,7 @@ from tidegauge_cli.demo.windows import (
     guess,
     judge,
 )
+from tidegauge.event_time import END_OF_TIME
 
 _PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "demo.md"
 

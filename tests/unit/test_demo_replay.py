@@ -7,8 +7,8 @@ from sys import float_info
 import pandas as pd
 import pytest
 
-from tidegauge_cli.demo.carriers import Pace, ReplayClock
-from tidegauge_cli.demo.flights import of_first_days, read_flights
+from examples.flights.carriers import Pace, ReplayClock
+from examples.flights.data import of_first_days, read_flights
 
 
 def test_the_clock_runs_at_its_speed() -> None:

@@ -44,7 +44,7 @@ def test_a_verb_that_asks_the_service_loads_neither_the_others_nor_what_they_nee
         "tenacity",
         "tidegauge.aggregation.aggregator",
         "tidegauge.client.transport",
-        "tidegauge_cli.demo",
+        "examples.flights",
         "tidegauge_cli.settings",
     }
     assert loaded & unneeded == set()

@@ -19,11 +19,11 @@ from typing import Protocol, TypeAlias
 
 import pandas as pd
 
+from examples.flights.address import StreamAddress
+from examples.flights.data import HOUR_MS
+from examples.flights.waiting import DemoFailedError, wait_until
 from reader_client import StreamClient
 from tidegauge.event_time import describe_event_time
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.flights import HOUR_MS
-from tidegauge_cli.demo.waiting import DemoFailedError, wait_until
 from writer_client import Writer
 
 # Of a stream whose event time runs thousands of times as fast as usual, or stands: a carrier

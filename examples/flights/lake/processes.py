@@ -7,8 +7,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tidegauge_cli.demo.lake.jobs import Lake
-from tidegauge_cli.demo.waiting import DemoFailedError
+from examples.flights.lake.jobs import Lake
+from examples.flights.waiting import DemoFailedError
 
 
 class JobProcess:
@@ -34,7 +34,7 @@ class JobProcess:
 
     def start(self) -> None:
         """Start it, for the first time or again, with the same command."""
-        command = [sys.executable, "-m", "tidegauge_cli.demo.lake.jobs", self.name]
+        command = [sys.executable, "-m", "examples.flights.lake.jobs", self.name]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(self._lake.folder), self._lake.url, str(self._jars)],

@@ -10,24 +10,24 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from tidegauge_cli.demo.flights import of_first_days, read_flights
-from tidegauge_cli.demo.lake.chain import guessed_chain
-from tidegauge_cli.demo.lake.guessed import run_guessed
-from tidegauge_cli.demo.lake.jars import DELTA, delta_jars
-from tidegauge_cli.demo.lake.jobs import JOBS, TIMES, Lake
-from tidegauge_cli.demo.lake.processes import JobProcess
-from tidegauge_cli.demo.lake.replay import replay_flights
-from tidegauge_cli.demo.lake.verdicts import (
+from examples.flights.data import of_first_days, read_flights
+from examples.flights.lake.chain import guessed_chain
+from examples.flights.lake.guessed import run_guessed
+from examples.flights.lake.jars import DELTA, delta_jars
+from examples.flights.lake.jobs import JOBS, TIMES, Lake
+from examples.flights.lake.processes import JobProcess
+from examples.flights.lake.replay import replay_flights
+from examples.flights.lake.verdicts import (
     ChainVerdict,
     Truth,
     clocks_of,
     judge_chain,
     print_verdicts,
 )
-from tidegauge_cli.demo.lake.versions import Versions, check_versions, read_versions
-from tidegauge_cli.demo.queries import running_spark
-from tidegauge_cli.demo.service import running_service
-from tidegauge_cli.demo.waiting import run_whole
+from examples.flights.lake.versions import Versions, check_versions, read_versions
+from examples.flights.queries import running_spark
+from examples.flights.service import running_service
+from examples.flights.waiting import run_whole
 
 DELAYS_H = (1, 3, 6, 12)
 RUN_H = 3

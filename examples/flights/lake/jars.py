@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyspark
 
-from tidegauge_cli.demo.waiting import DemoFailedError
+from examples.flights.waiting import DemoFailedError
 
 _CURE = "make demo-lake sets up an environment that has both"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from examples.flights.data import HOUR_MS
+from examples.flights.waiting import DemoFailedError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.flights import HOUR_MS
-from tidegauge_cli.demo.waiting import DemoFailedError
 
 _DELAYS_H = np.arange(0, 24.25, 0.25)
 

@@ -1,15 +1,22 @@
-"""A Kafka broker of one's own: one process in KRaft mode, in a folder."""
+"""A Kafka broker for tests: one process in KRaft mode, in a folder.
+
+    python -m tests.broker COMMAND...    # run a command with a broker of its own
+
+The command finds its address in ``KAFKA_BOOTSTRAP``, and in ``KAFKA_JARS`` the folder with the jars of
+Spark's Kafka connector.
+"""
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
-from tidegauge_cli.demo.kafka.jars import broker_jars
-from tidegauge_cli.demo.waiting import DemoFailedError, wait_until
+from tests.kafka_jars import broker_jars, connector_jars
+from tests.patience import wait_until
+from tests.server import free_port
 
 _SETTINGS = """\
 process.roles=broker,controller
@@ -52,18 +59,18 @@ class Broker:
 
     Raises
     ------
-    DemoFailedError
-        If it cannot be fetched or does not start; it says the cure.
+    RuntimeError
+        If it cannot be fetched or does not start; it names the cure.
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, **settings: object) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
-        self.port, controller = port or _free_port(), _free_port()
+        self.port, controller = port or free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self._jars = broker_jars()
         self._process: subprocess.Popen[bytes] | None = None
-        self._told = 0
+        self._log_before = 0
         folder.mkdir(parents=True, exist_ok=True)
         self._settings = folder / "broker.properties"
         more = "".join(f"{name}={value}\n" for name, value in settings.items())
@@ -82,9 +89,9 @@ class Broker:
         try:
             if not (self.folder / "data").exists():
                 self._format()
-            self._told = self.log.stat().st_size
+            self._log_before = self.log.stat().st_size
             self._process = self._java("kafka.Kafka", str(self._settings))
-            wait_until(self._answers, "the broker to start", go_on=self._check)
+            wait_until(self._answers)
         except BaseException:
             self.kill()
             raise
@@ -129,34 +136,33 @@ class Broker:
             self._fail()
 
     def _java(self, main: str, *words: str) -> subprocess.Popen[bytes]:
-        java = shutil.which("java")
-        if java is None:
-            msg = "Java 17 or newer is missing, which runs Kafka"
-            raise DemoFailedError(msg)
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [java, *_JVM, "-cp", f"{self._jars}/*", main, *words],
+                ["java", *_JVM, "-cp", f"{self._jars}/*", main, *words],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "LOG_DIR": str(self.folder)},
             )
 
     def _answers(self) -> bool:
-        """Whether it takes calls; its port is open a while before."""
-        return b"Kafka Server started" in self.log.read_bytes()[self._told :]
-
-    def _check(self) -> None:
+        """Return whether it takes calls; its port is open a while before."""
         if self._process is not None and self._process.poll() is not None:
             self._fail()
+        return b"Kafka Server started" in self.log.read_bytes()[self._log_before :]
 
     def _fail(self) -> None:
         last = self.log.read_text(errors="replace").strip()[-1_000:]
         msg = f"the broker does not start; {self.log} ends with: {last}"
-        raise DemoFailedError(msg)
+        raise RuntimeError(msg)
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+def main() -> int:
+    """Run a command with a broker of its own, and return its exit status."""
+    with TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
+        jars = connector_jars()[0].parent
+        places = {"KAFKA_BOOTSTRAP": broker.bootstrap, "KAFKA_JARS": str(jars)}
+        return subprocess.call(sys.argv[1:], env=os.environ | places)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

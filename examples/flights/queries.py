@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.flights.address import StreamAddress
+from examples.flights.waiting import DemoFailedError
+from examples.flights.windows import ClosedWindows
 from spark_source import read_stream
 from spark_source.compatibility import read_offset
 from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.waiting import DemoFailedError
-from tidegauge_cli.demo.windows import ClosedWindows
 
 _FLIGHT = "origin string, delay double"
 _ROW = "origin string, delay double, departed long"

@@ -8,13 +8,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from rich.console import Console
 
+from examples.flights.address import StreamAddress
+from examples.flights.carriers import REPLAYED, Carriers, Pace, ReplayClock
+from examples.flights.lake.jobs import STREAM, Lake
+from examples.flights.lake.processes import JobProcess
+from examples.flights.waiting import wait_until
 from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.tables import UnreadableTableError, newest_note
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.carriers import REPLAYED, Carriers, Pace, ReplayClock
-from tidegauge_cli.demo.lake.jobs import STREAM, Lake
-from tidegauge_cli.demo.lake.processes import JobProcess
-from tidegauge_cli.demo.waiting import wait_until
 
 KILLED = "silver"
 _CATCH_UP_S = 900.0

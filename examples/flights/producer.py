@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.carriers import (
+from examples.flights.address import StreamAddress
+from examples.flights.carriers import (
     REPLAYED,
     Carriers,
     ReplayClock,
     StreamLog,
     describe_progress,
 )
-from tidegauge_cli.demo.flights import of_first_days, read_flights
-from tidegauge_cli.demo.waiting import run_part, wait_until
+from examples.flights.data import of_first_days, read_flights
+from examples.flights.waiting import run_part, wait_until
 
 if TYPE_CHECKING:
+    from examples.flights.kafka.topic import FlightTopic  # needs the extra kafka
     from tidegauge.wire.streams import StreamInfo
-    from tidegauge_cli.demo.kafka.topic import FlightTopic  # needs the extra kafka
 
 _SEGMENTS = 4
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegauge_cli.demo.lake.chain import Chain
-from tidegauge_cli.demo.lake.jobs import Lake, add_hours, count_flights, read_table
-from tidegauge_cli.demo.lake.versions import read_versions
-from tidegauge_cli.demo.windows import ClosedWindows, check_rule
+from examples.flights.lake.chain import Chain
+from examples.flights.lake.jobs import Lake, add_hours, count_flights, read_table
+from examples.flights.lake.versions import read_versions
+from examples.flights.windows import ClosedWindows, check_rule
 
 
 def run_guessed(spark: SparkSession, lake: Lake, delay_h: int, model: Chain) -> None:

@@ -10,14 +10,14 @@ from confluent_kafka import Producer
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
+from examples.flights.batches import END_MS
+from examples.flights.kafka.gate import Gate
+from examples.flights.kafka.queries import TopicQueries, watermarks_told
+from examples.flights.kafka.topic import PARTITIONS, FlightTopic
+from examples.flights.queries import WindowQuery, raise_failure
+from examples.flights.waiting import DemoFailedError, wait_until
+from examples.flights.windows import ClosedWindows, check_rule, close_windows, guess
 from tidegauge.client.kafka import settings_of
-from tidegauge_cli.demo.batches import END_MS
-from tidegauge_cli.demo.kafka.gate import Gate
-from tidegauge_cli.demo.kafka.queries import TopicQueries, watermarks_told
-from tidegauge_cli.demo.kafka.topic import PARTITIONS, FlightTopic
-from tidegauge_cli.demo.queries import WindowQuery, raise_failure
-from tidegauge_cli.demo.waiting import DemoFailedError, wait_until
-from tidegauge_cli.demo.windows import ClosedWindows, check_rule, close_windows, guess
 
 DELAYS_H = (1, 3, 6)
 _EPOCH_MS = 1  # Kafka's client takes 0 for now

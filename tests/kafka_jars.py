@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tidegauge_cli.demo.waiting import DemoFailedError
-
 _HERE = Path(__file__).parent
 
 
 def broker_jars() -> Path:
-    """Find the folder with the jars of a broker; fetch them if they are not there yet.
+    """Return the folder with the jars of a broker; fetch them if they are not there yet.
 
     Raises
     ------
-    DemoFailedError
-        If Maven or Java is missing, or Maven cannot fetch them; it says the cure.
+    RuntimeError
+        If Maven or Java is missing, or Maven cannot fetch them; it names the cure.
     """
     return _fetched("broker")
 
@@ -41,7 +39,7 @@ def _fetched(name: str, *properties: str) -> Path:
         maven = shutil.which("mvn")
         if maven is None:
             msg = "Maven is missing, which fetches the jars of Kafka; get it with: apt-get install maven"
-            raise DemoFailedError(msg)
+            raise RuntimeError(msg)
         folder.parent.mkdir(parents=True, exist_ok=True)
         _fetch(maven, pom, folder, properties)
     return folder
@@ -56,6 +54,6 @@ def _fetch(maven: str, pom: Path, folder: Path, properties: Sequence[str]) -> No
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             msg = f"Maven could not fetch the jars of Kafka: {done.stdout.strip()[:500]}"
-            raise DemoFailedError(msg)
+            raise RuntimeError(msg)
         if not folder.exists():  # nobody was faster
             target.rename(folder)

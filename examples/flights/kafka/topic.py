@@ -15,11 +15,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from examples.flights.address import StreamAddress
+from examples.flights.waiting import DemoFailedError
 from tidegauge.client.kafka import Topic, settings_of
 from tidegauge.topology import Position
 from tidegauge.wire.streams import StreamInfo
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.waiting import DemoFailedError
 from writer_client.kafka import NotingProducer
 
 PARTITIONS = 4

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
-from tidegauge_cli.demo.queries import (
+from examples.flights.address import StreamAddress
+from examples.flights.data import of_first_days, read_flights, truth
+from examples.flights.queries import (
     WindowQuery,
     batches_done,
     dropped_rows,
@@ -23,11 +23,11 @@ from tidegauge_cli.demo.queries import (
     read_flights_stream,
     running_spark,
 )
-from tidegauge_cli.demo.waiting import DemoFailedError, run_part, wait_until
-from tidegauge_cli.demo.windows import lost_rows, wrong_windows
+from examples.flights.waiting import DemoFailedError, run_part, wait_until
+from examples.flights.windows import lost_rows, wrong_windows
 
 if TYPE_CHECKING:
-    from tidegauge_cli.demo.kafka.topic import FlightTopic  # needs the extra kafka
+    from examples.flights.kafka.topic import FlightTopic  # needs the extra kafka
 
 _END_OF_TIME = "9999-12-31T23:59:59.999Z"
 _PATIENCE_S = 600.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from tidegauge_cli.demo.flights import HOUR_MS
-from tidegauge_cli.demo.windows import close_windows, newest_less
+from examples.flights.data import HOUR_MS
+from examples.flights.windows import close_windows, newest_less
 
 DAY_MS = 24 * HOUR_MS
 

@@ -10,7 +10,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from tidegauge_cli.demo.windows import Verdict
+from examples.flights.windows import Verdict
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

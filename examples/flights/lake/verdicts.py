@@ -8,11 +8,11 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from examples.flights.data import HOUR_MS
+from examples.flights.lake.chain import DAY_MS
+from examples.flights.lake.jobs import TIMES
+from examples.flights.lake.versions import Versions
 from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.flights import HOUR_MS
-from tidegauge_cli.demo.lake.chain import DAY_MS
-from tidegauge_cli.demo.lake.jobs import TIMES
-from tidegauge_cli.demo.lake.versions import Versions
 
 
 class Truth:

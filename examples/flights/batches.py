@@ -11,10 +11,10 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
+from examples.flights.address import StreamAddress
 from reader_client import StreamClient
 from spark_source.compatibility import read_offset
 from tidegauge.event_time import END_OF_TIME
-from tidegauge_cli.demo.address import StreamAddress
 
 # 9999-12-31: about the latest time that Spark can hold. A row of it closes every window.
 END_MS = 253_402_214_400_000

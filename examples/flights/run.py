@@ -11,11 +11,11 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.batches import cut, read_arrivals, write_arrivals
-from tidegauge_cli.demo.carriers import REPLAYED, Carriers
-from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
-from tidegauge_cli.demo.queries import (
+from examples.flights.address import StreamAddress
+from examples.flights.batches import cut, read_arrivals, write_arrivals
+from examples.flights.carriers import REPLAYED, Carriers
+from examples.flights.data import of_first_days, read_flights, truth
+from examples.flights.queries import (
     WindowQuery,
     baseline_query,
     batches_done,
@@ -23,11 +23,11 @@ from tidegauge_cli.demo.queries import (
     read_flights_stream,
     running_spark,
 )
-from tidegauge_cli.demo.replay import LIVE_BATCH, replay
-from tidegauge_cli.demo.report import Results, print_table, write_results
-from tidegauge_cli.demo.service import running_service
-from tidegauge_cli.demo.waiting import run_whole, wait_until
-from tidegauge_cli.demo.windows import (
+from examples.flights.replay import LIVE_BATCH, replay
+from examples.flights.report import Results, print_table, write_results
+from examples.flights.service import running_service
+from examples.flights.waiting import run_whole, wait_until
+from examples.flights.windows import (
     ClosedWindows,
     check_rule,
     close_windows,

@@ -6,25 +6,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 import pandas as pd
 from rich.console import Console
 
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.batches import arrivals_of, cut
-from tidegauge_cli.demo.carriers import REPLAYED, Carriers
-from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
-from tidegauge_cli.demo.kafka.again import read_again
-from tidegauge_cli.demo.kafka.broker import Broker
-from tidegauge_cli.demo.kafka.jars import connector_jars
-from tidegauge_cli.demo.kafka.queries import TopicQueries
-from tidegauge_cli.demo.kafka.topic import BATCHES, PARTITIONS, FlightTopic
-from tidegauge_cli.demo.queries import WindowQuery, running_spark
-from tidegauge_cli.demo.replay import LIVE_BATCH, replay
-from tidegauge_cli.demo.report import KAFKA_JOB, Results, is_ours, print_table, write_results
-from tidegauge_cli.demo.service import running_service
-from tidegauge_cli.demo.waiting import DemoFailedError, run_whole
-from tidegauge_cli.demo.windows import check_rule, close_windows, curve, judge
+from examples.flights.address import StreamAddress
+from examples.flights.batches import arrivals_of, cut
+from examples.flights.carriers import REPLAYED, Carriers
+from examples.flights.data import HOUR_MS, of_first_days, read_flights, truth
+from examples.flights.kafka.again import read_again
+from examples.flights.kafka.queries import TopicQueries
+from examples.flights.kafka.topic import BATCHES, PARTITIONS, FlightTopic
+from examples.flights.queries import WindowQuery, running_spark
+from examples.flights.replay import LIVE_BATCH, replay
+from examples.flights.report import KAFKA_JOB, Results, is_ours, print_table, write_results
+from examples.flights.service import running_service
+from examples.flights.waiting import DemoFailedError, run_whole
+from examples.flights.windows import check_rule, close_windows, curve, judge
 
 BEHIND = "DL"
 RESTARTED = "UA"
@@ -44,9 +43,9 @@ class KafkaDemo:
     batches
         About how many the flights are divided over.
     bootstrap
-        The address of brokers; without it one of the demo's own is started.
-    topic
-        The name of the first topic; the other's begins with it.
+        The address of brokers.
+    jars
+        The folder with the jars of Spark's Kafka connector.
     output
         The folder of the results.
     """
@@ -54,8 +53,8 @@ class KafkaDemo:
     days: int
     speed: float
     batches: int
-    bootstrap: str | None
-    topic: str
+    bootstrap: str
+    jars: Path
     output: Path
 
 
@@ -70,21 +69,17 @@ def run_kafka_demo(demo: KafkaDemo) -> int:
 
 def _run(demo: KafkaDemo, console: Console) -> int:
     flights = _reported(of_first_days(read_flights()[0], demo.days))
-    jars = connector_jars()
+    name, jars = f"tidegauge-demo-{token_hex(4)}", sorted(demo.jars.glob("*.jar"))
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        bootstrap = demo.bootstrap
-        if bootstrap is None:
-            console.print("a Kafka broker starts")
-            bootstrap = stack.enter_context(Broker(folder / "broker")).bootstrap
-        topic = FlightTopic(demo.topic, {"bootstrap.servers": bootstrap})
+        topic = FlightTopic(name, {"bootstrap.servers": demo.bootstrap})
         stack.enter_context(topic.created())
         log = demo.output / "spark.log"
         console.print(f"Spark starts; what it says goes to {log.resolve()}")
         spark = stack.enter_context(running_spark(log=log, jars=jars))
         url = stack.enter_context(running_service(folder))
-        console.print(f"topic {topic.name} at {bootstrap}, service at {url}")
+        console.print(f"topic {topic.name} at {demo.bootstrap}, service at {url}")
         topics = TopicQueries(spark, StreamAddress(url, f"demo/{topic.name}"), folder)
         query = _replay(demo, console, topics, topic, flights)
         ours = query.finish()

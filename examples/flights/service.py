@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidegauge_cli.demo.waiting import DemoFailedError
+from examples.flights.waiting import DemoFailedError
 
 _STOP_S = 15  # more than what it still answers takes
 

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.flights.lake.jars import DELTA, delta_jars
+from examples.flights.queries import running_spark
+from examples.flights.replay import LIVE_BATCH
 from spark_source import append_to_table, follow, read_stream
-from tidegauge_cli.demo.lake.jars import DELTA, delta_jars
-from tidegauge_cli.demo.queries import running_spark
-from tidegauge_cli.demo.replay import LIVE_BATCH
 
 STREAM = "demo/flights"
 _FLIGHT = "origin string, delay double, landed long"

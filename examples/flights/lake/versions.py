@@ -11,10 +11,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from examples.flights.waiting import DemoFailedError
 from spark_source.checkpoints.checkpoint import Checkpoint
 from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.tables.delta import DeltaLog
-from tidegauge_cli.demo.waiting import DemoFailedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source import follow
-from tidegauge.event_time import parse_event_time
-from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.kafka.topic import FlightTopic
-from tidegauge_cli.demo.queries import (
+from examples.flights.address import StreamAddress
+from examples.flights.kafka.topic import FlightTopic
+from examples.flights.queries import (
     WindowQuery,
     checkpoint_in,
     flights_of,
     read_flights_stream,
 )
+from spark_source import follow
+from tidegauge.event_time import parse_event_time
 
 
 class TopicQueries:

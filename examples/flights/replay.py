@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tidegauge_cli.demo.carriers import Carriers, Pace, ReplayClock, describe_progress
-from tidegauge_cli.demo.queries import (
+from examples.flights.carriers import Carriers, Pace, ReplayClock, describe_progress
+from examples.flights.queries import (
     WindowQuery,
     batches_done,
     events_read,
     has_ended,
     raise_failure,
 )
-from tidegauge_cli.demo.waiting import wait_until
+from examples.flights.waiting import wait_until
 
 _LEAST_ROWS_PER_BATCH = 20
 # Longer than the carriers take to report what landed and to note the time, and than a batch.
