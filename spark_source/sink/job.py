@@ -184,6 +184,8 @@ class TableJob:
         if wait_s <= 0 or note.final:
             self.commit(spark.createDataFrame([], schema), note)
             return
+        # By a timer, since no batch may follow: Spark starts none while its sources stay where they
+        # are, and readers would wait for the last time before a pause until rows come again.
         self._timer = threading.Timer(wait_s, self._commit_now, (spark, schema, note.batch))
         self._timer.daemon = True
         self._timer.start()
