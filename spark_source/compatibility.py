@@ -140,8 +140,9 @@ class _WithoutStarts(DataSourceStreamReader):
         return self._end
 
     def _next(self, start: dict[str, Any]) -> dict[str, Any]:
-        planned: dict[str, Any] = self._reader.latestOffset(start, None)
-        if planned == _without_report(start):
+        known = _without_report(start)
+        planned: dict[str, Any] = self._reader.latestOffset(known, None)
+        if planned == known:
             return start
         report = self._reader.reportLatestOffset() or {}
         return planned | {_REPORT: {name: report.get(name) for name in _REPORTED}}
@@ -154,8 +155,10 @@ class _WithoutStarts(DataSourceStreamReader):
             cure = "hides from a query before Spark 4.2 where it stands; set it to false"
             raise InvalidOptionError(_WRAPPER, cure)
         self._end = end
-        partitions: Sequence[InputPartition] = (
-            [] if start == end else self._reader.partitions(start, end)
+        if start == end:
+            return []
+        partitions: Sequence[InputPartition] = self._reader.partitions(
+            _without_report(start), _without_report(end)
         )
         return partitions
 
@@ -165,8 +168,8 @@ class _WithoutStarts(DataSourceStreamReader):
         return rows
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell of a batch that is done."""
-        self._reader.commit(end)
+        """Report that a batch is done."""
+        self._reader.commit(_without_report(end))
 
     def stop(self) -> None:
         """Stop following."""

@@ -29,6 +29,7 @@ from spark_source.source.follower import Follower
 from spark_source.source.group import QueryGroup
 from spark_source.source.partitions import SegmentPartition, TickPartition
 from spark_source.source.planner import (
+    Batch,
     Limits,
     Offset,
     begin,
@@ -179,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topology: Topology | None = None
         self._end: Any = None
         self._group: QueryGroup | None = None
-        self._planned: Offset | None = None
+        self._batch: Batch | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
@@ -189,7 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
         """Plan the end of the next batch; answered from what is known, without a request."""
-        begun = Offset.from_json(start)
+        begun = self._offset(start)
         self._confirm(begun)  # asked for more, so all before it is done
         follower = self._following(begun)
         if self._run is None:
@@ -209,15 +210,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             run=self._run,
             is_settled=self._drain or follower.is_settled,
         )
-        self._planned = end
-        return end.to_json()
+        if end is begun:
+            return start
+        self._batch = Batch(begun, end, (start, end.to_json()))
+        return self._batch.written[1]
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
         """Describe where the stream stands and what is still to read, for Spark's progress."""
-        if self._follower is None or self._planned is None:
+        if self._follower is None or self._batch is None:
             return None
         names = {"stream": self._options.stream, "reader_group": self._options.reader_group}
-        return self._follower.report(self._planned) | names
+        return self._follower.report(self._batch.end) | names
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
         """Read up to what is there now, and the newest bound."""
@@ -227,8 +230,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Sequence[InputPartition]:
         """Divide a planned batch: a function of its logged offsets alone."""
-        ended = Offset.from_json(end)
-        begun = begin(Offset.from_json(start), ended)
+        if self._batch is None or self._batch.written != (start, end):
+            self._batch = Batch.from_json(start, end)
+        ended = self._batch.end
+        begun = begin(self._batch.start, ended)
         self._join_group(begun)
         topology = self._topology_for(ended)
         has_tick = (begun.bound, begun.run) != (ended.bound, ended.run)
@@ -259,7 +264,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Advance the reader group, if the query has one."""
-        self._confirm(Offset.from_json(end))
+        self._confirm(self._offset(end))
 
     def stop(self) -> None:
         """Stop following."""
@@ -269,6 +274,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._group is not None:
             self._group.close()
             self._group = None
+
+    def _offset(self, written: dict[str, Any]) -> Offset:
+        """Read an offset, unless the newest batch ends there."""
+        if self._batch is not None and self._batch.written[1] == written:
+            return self._batch.end
+        return Offset.from_json(written)
 
     def _join_group(self, start: Offset) -> QueryGroup | None:
         """Take the reader group over, once, where the query stands."""

@@ -222,14 +222,17 @@ class NotingProducer(MemberFace, Opening):
         if not self._opened:
             self.open()
         span = self._deliveries.begin()
-        heard: OnDelivery = span.heard_at
+        # The report of a failed record has neither its timestamp nor its headers. So the callback is
+        # bound to them, as a method is to its object: it costs two thirds of a partial.
+        bound = span.heard_at
         if headers:
-            heard = MethodType(span.heard, (timestamp, headers))
-        elif span.heard_at.__self__ != timestamp:
-            heard = span.heard_at = MethodType(span.heard, timestamp)
+            bound = MethodType(span.heard, (timestamp, headers))
+        elif bound.__self__ != timestamp:
+            # Kept for the next record, which often has the same timestamp. Another thread may put
+            # its own there at any time, so what was read before is used.
+            bound = span.heard_at = MethodType(span.heard, timestamp)
         given = on_delivery or self._default_on_delivery
-        if given is not None:
-            heard = _and_then(heard, given)
+        heard: OnDelivery = bound if given is None else _and_then(bound, given)
         try:
             # By position: names cost a tenth of the call.
             self._producer.produce(

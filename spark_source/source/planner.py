@@ -100,6 +100,28 @@ class Offset:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A planned batch, as long as it is the newest: Spark names its end three times.
+
+    Attributes
+    ----------
+    start, end
+        Where it begins and ends.
+    written
+        Both, as Spark has them.
+    """
+
+    start: Offset
+    end: Offset
+    written: tuple[dict[str, Any], dict[str, Any]]
+
+    @classmethod
+    def from_json(cls, start: dict[str, Any], end: dict[str, Any]) -> "Batch":
+        """Read a batch of a run before, which Spark repeats."""
+        return cls(Offset.from_json(start), Offset.from_json(end), (start, end))
+
+
 def _position_to_json(position: Position) -> dict[str, int]:
     return {str(number): position[number] for number in sorted(position)}
 
