@@ -379,7 +379,7 @@ def _marks_between(
     beyond it.
     """
     last = down_set(topology, cut_of(topology, end))
-    found: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in segments}
+    by_segment: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in segments}
     after, done = max(0, start.revision - 1), False
     while not done and (page := client.marks(after=after, limit=1_000)):
         marks = [mark for mark in page if mark.cut.keys() <= topology.segments.keys()]
@@ -387,11 +387,11 @@ def _marks_between(
         done = len(marks) < len(page) or covers(topology, marks[-1].cut, end)
         for mark in marks:
             counts = down_set(topology, mark.cut)
-            for number, (offsets, bounds) in found.items():
+            for number, (offsets, bounds) in by_segment.items():
                 if counts.get(number, 0) <= last.get(number, 0):
                     offsets.append(counts.get(number, 0))
                     bounds.append(mark.lower)
-    return found
+    return by_segment
 
 
 def _client(options: Options, stream_id: str | None = None) -> "reader_client.StreamClient":

@@ -230,13 +230,13 @@ class InvalidRequestError(ProblemError, code="invalid_request", status=422):
 
     def __post_init__(self) -> None:
         self.errors = [
-            {name: shortened(text) for name, text in one.items()}
-            for one in self.errors[:_MOST_ERRORS]
+            {name: shortened(text) for name, text in error.items()}
+            for error in self.errors[:_MOST_ERRORS]
         ]
 
     @property
     def detail(self) -> str:
-        return "; ".join(f"{one['field']}: {one['message']}" for one in self.errors)
+        return "; ".join(f"{error['field']}: {error['message']}" for error in self.errors)
 
     @classmethod
     def of(cls, field: str, message: str) -> "InvalidRequestError":
@@ -294,8 +294,11 @@ class StreamExistsError(ProblemError, code="stream_exists", status=409):
     @property
     def detail(self) -> str:
         shown = {
-            name: ["null" if one[side] is None else one[side] for side in ("stored", "given")]
-            for name, one in self.differences.items()
+            name: [
+                "null" if difference[side] is None else difference[side]
+                for side in ("stored", "given")
+            ]
+            for name, difference in self.differences.items()
         }
         differing = ", ".join(
             f"{name} is {stored}, not {given}" for name, (stored, given) in shown.items()
@@ -444,7 +447,7 @@ class InvalidPositionError(ReportRefusedError, code="invalid_position", status=4
 
     def __post_init__(self) -> None:
         # Read back from a document, whose keys are strings.
-        self.stored_position = {int(one): at for one, at in self.stored_position.items()}
+        self.stored_position = {int(number): at for number, at in self.stored_position.items()}
 
 
 class TimeInFutureError(ReportRefusedError, code="time_in_future", status=409):
@@ -610,7 +613,7 @@ class EventsNeededError(ProblemError, code="events_needed", status=409):
 
     def __post_init__(self) -> None:
         # Read back from a document, whose keys are strings.
-        self.position = {int(one): at for one, at in self.position.items()}
+        self.position = {int(number): at for number, at in self.position.items()}
 
     @property
     def detail(self) -> str:

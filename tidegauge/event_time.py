@@ -107,12 +107,12 @@ def parse_span(text: str, *, bare_ms: int | None = None) -> int:
     >>> parse_span("90s"), parse_span("7d"), parse_span("1500", bare_ms=1)
     (90000, 604800000, 1500)
     """
-    found = _SPAN.match(text)
-    size = found and (dict(_UNITS_MS).get(found[2], 1) if found[2] else bare_ms)
-    if not found or size is None:
+    match = _SPAN.match(text)
+    size = match and (dict(_UNITS_MS).get(match[2], 1) if match[2] else bare_ms)
+    if not match or size is None:
         msg = f"{text[:40]!r} is not a length of time; write a whole number and ms, s, m, h or d: 5m"
         raise ValueError(msg)
-    return int(found[1]) * size
+    return int(match[1]) * size
 
 
 def check_span(name: str, value: object) -> timedelta:

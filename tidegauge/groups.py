@@ -92,13 +92,15 @@ class GroupState:
         return {
             number: offset
             for number, offset in position.items()
-            if not any(one in position for one in after.get(number, ()))
+            if not any(successor in position for successor in after.get(number, ()))
         }
 
     def resumable(self, stream: str) -> dict[str | None, Position]:
         """Return where in a stream the group may go on: its position (None), and its checkpoints'."""
-        found: dict[str | None, Position] = {None: self.position(stream)}
-        return found | {name: _in_stream(one, stream) for name, one in self.checkpoints.items()}
+        positions: dict[str | None, Position] = {None: self.position(stream)}
+        return positions | {
+            name: _in_stream(offsets, stream) for name, offsets in self.checkpoints.items()
+        }
 
 
 def start(topologies: Topologies, positions: Mapping[str, Position]) -> GroupState:
@@ -179,8 +181,8 @@ def open_segments(state: GroupState, stream: str, topology: Topology) -> GroupSt
     completed, opened = dict(state.completed), dict[SegmentRef, int]()
     for number in topology.in_order:
         ref, segment = SegmentRef(stream, number), topology[number]
-        before = (SegmentRef(stream, one) for one in segment.predecessors)
-        if ref not in known and all(one in completed for one in before):
+        before = (SegmentRef(stream, predecessor) for predecessor in segment.predecessors)
+        if ref not in known and all(predecessor in completed for predecessor in before):
             (completed if segment.sealed_length == 0 else opened)[ref] = 0
     if not opened and len(completed) == len(state.completed):
         return state
@@ -222,7 +224,7 @@ def go_offline(
             _refuse_if_opened(state, ref, topologies[ref.stream])
             del completed[ref]
             back[ref] = offset
-    readers = {name: one for name, one in state.readers.items() if name != reader}
+    readers = {name: member for name, member in state.readers.items() if name != reader}
     return replace(
         state, readers=readers, unassigned=dict(state.unassigned) | back, completed=completed
     )
@@ -293,9 +295,15 @@ def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
     elsewhere = state.offsets.keys() - owned.keys() - unassigned.keys()
     for number in topology.in_order:
         ref, count = SegmentRef(stream, number), gone.get(number, 0)
-        before = (SegmentRef(stream, one) for one in topology[number].predecessors)
+        before = (
+            SegmentRef(stream, predecessor) for predecessor in topology[number].predecessors
+        )
         is_read = number not in passed and owned.get(ref, unassigned.get(ref, 0)) >= count
-        if is_read or ref in elsewhere or not all(one in completed for one in before):
+        if (
+            is_read
+            or ref in elsewhere
+            or not all(predecessor in completed for predecessor in before)
+        ):
             continue
         unassigned.pop(ref, None)
         owned[ref] = count  # 0 of an empty one that is passed
@@ -329,7 +337,7 @@ def share(state: GroupState, reader: str) -> int:
     >>> [share(state, name) for name in "abc"]
     [1, 2, 1]
     """
-    owned = {name: len(one.owned) for name, one in state.readers.items()}
+    owned = {name: len(member.owned) for name, member in state.readers.items()}
     fewest, larger = divmod(len(state.unassigned) + sum(owned.values()), len(owned))
     with_more = sum(count > fewest for name, count in owned.items() if name != reader)
     return fewest + (with_more < larger)
@@ -416,7 +424,9 @@ def _check_openings(state: GroupState, topologies: Topologies) -> None:
     for stream, topology in topologies.items():
         for number in topology.in_order:
             ref, before = SegmentRef(stream, number), topology[number].predecessors
-            may_open = all(SegmentRef(stream, one) in state.completed for one in before)
+            may_open = all(
+                SegmentRef(stream, predecessor) in state.completed for predecessor in before
+            )
             if ref in offsets and not may_open:
                 raise _illegal(ref, "opens once all before it are complete")
             if ref not in offsets and before and may_open:
@@ -425,7 +435,7 @@ def _check_openings(state: GroupState, topologies: Topologies) -> None:
 
 def _check_direction(before: GroupState, after: GroupState) -> None:
     """Check that offsets go back only with readers that went offline, and nothing gets lost."""
-    newcomers = all(one.epoch > before.epochs for one in after.readers.values())
+    newcomers = all(member.epoch > before.epochs for member in after.readers.values())
     if before.readers and after.readers and newcomers:
         return  # all readers went offline, and whoever reads now joined since
     gone = {name for name in before.readers if name not in after.readers}

@@ -181,7 +181,7 @@ class ChangedIntervals:
     name: str
     until: int
     first: int | None = None
-    _found: dict[int, Interval] = field(default_factory=dict)
+    _intervals: dict[int, Interval] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # After the end of time every interval is complete, also one that is empty now.
@@ -197,7 +197,7 @@ class ChangedIntervals:
             late_by = (
                 interval.late_by if reached is None else max(interval.late_by, reached - time)
             )
-            self._found[interval.start] = replace(
+            self._intervals[interval.start] = replace(
                 interval, rows=interval.rows + 1, late_by=late_by
             )
 
@@ -206,7 +206,7 @@ class ChangedIntervals:
         for time in times:
             if time < self.until:
                 interval = self._at(time)
-                self._found[interval.start] = replace(interval, rewritten=True)
+                self._intervals[interval.start] = replace(interval, rewritten=True)
 
     def starts_between(self, low: int, high: int) -> Iterable[int]:
         """List the starts of those that have a time from ``low`` to ``high``, both included."""
@@ -214,14 +214,18 @@ class ChangedIntervals:
         if low > high or low >= self.until:
             return []
         end = min(self.until, self.tiling.after(self.tiling.floor(high)))
-        found = self.tiling.between(self.name, self.tiling.floor(low), end)
-        return (interval.start for interval in found)
+        intervals = self.tiling.between(self.name, self.tiling.floor(low), end)
+        return (interval.start for interval in intervals)
 
     def listed(self) -> list[Interval]:
         """List them in order."""
-        found = sorted(self._found.values())
-        return [item for item in found if self.first is None or item.start >= self.first]
+        intervals = sorted(self._intervals.values())
+        return [
+            interval
+            for interval in intervals
+            if self.first is None or interval.start >= self.first
+        ]
 
     def _at(self, time: int) -> Interval:
         start = self.tiling.floor(time)
-        return self._found.get(start) or Interval(start, self.tiling.after(start))
+        return self._intervals.get(start) or Interval(start, self.tiling.after(start))

@@ -20,8 +20,8 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401 (JSON)
             parse_constant=_refuse_constant,
         )
     except _ConstantError as error:
-        found = (one for one in _TOKENS.finditer(body) if one[1])
-        place = next(found).start(1)
+        constants = (token for token in _TOKENS.finditer(body) if token[1])
+        place = next(constants).start(1)
         msg = f"has {error}, which is not JSON (byte {place})"
         raise ValueError(msg) from None
     except RecursionError:
@@ -35,13 +35,13 @@ def show_json(value: object) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         msg = f"names {twice!r} twice in one object; send it once"
         raise ValueError(msg)
-    return found
+    return members
 
 
 def _integer(text: str) -> int:

@@ -76,8 +76,8 @@ def covers(topology: Topology, position: Position, cut: Position) -> bool:
         # Those before it that the position does not name, nor anything after them.
         between = topology.ancestors.of([number]) & ~passed
         if between and any(
-            _held(topology, position, passed, one) != topology.segments[one].sealed_length
-            for one in topology.ancestors.listed(between)
+            _held(topology, position, passed, before) != topology.segments[before].sealed_length
+            for before in topology.ancestors.listed(between)
         ):
             return False
     return True
@@ -120,7 +120,7 @@ def frontier(topology: Topology, counts: DownSet) -> Position:
     """Return the stream cut of what is a down-set already; see `cut_of`."""
     if not topology.has_history:
         return {number: counts.get(number, 0) for number in topology.in_order}
-    found: DownSet = {}
+    cut: DownSet = {}
     visited: set[int] = set()
     # From the ends backwards: what lies before an open segment is complete, and not visited.
     waiting = list(topology.ends)
@@ -134,8 +134,8 @@ def frontier(topology: Topology, counts: DownSet) -> Position:
         elif counts.get(number, 0) != topology[number].sealed_length or not any(
             _is_open(topology, counts, after) for after in topology.successors[number]
         ):
-            found[number] = counts.get(number, 0)
-    return {number: found[number] for number in sorted(found)}
+            cut[number] = counts.get(number, 0)
+    return {number: cut[number] for number in sorted(cut)}
 
 
 def count_between(topology: Topology, start: Position, end: Position) -> int:

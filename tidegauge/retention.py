@@ -64,7 +64,7 @@ def parse_thinning(text: str) -> tuple[Tier, ...]:
     """
     parts = [part.split(":") for part in text.split(",") if part.strip()]
     try:
-        pairs = [[parse_span(one.strip(), bare_ms=1) for one in part] for part in parts]
+        pairs = [[parse_span(span.strip(), bare_ms=1) for span in part] for part in parts]
     except ValueError:
         pairs = [[]]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
@@ -80,7 +80,7 @@ def parse_thinning(text: str) -> tuple[Tier, ...]:
 
 def tiers(thinning: Iterable[Tier], retention_ms: int | None) -> list[Tier]:
     """List what becomes of a stream's marks, the oldest first."""
-    wanted = [one for one in thinning if retention_ms is None or one.age_ms < retention_ms]
+    wanted = [tier for tier in thinning if retention_ms is None or tier.age_ms < retention_ms]
     if retention_ms is not None:
         wanted.append(Tier(retention_ms, None))
     return sorted(wanted, reverse=True, key=lambda tier: tier.age_ms)

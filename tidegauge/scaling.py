@@ -35,17 +35,19 @@ def continuing(
     Examples
     --------
     >>> split = continuing(Topology.of_equal_ranges(1), [0], [KeyRange(0, 0.5), KeyRange(0.5, 1)])
-    >>> [(one.number, one.predecessors) for one in split]
+    >>> [(segment.number, segment.predecessors) for segment in split]
     [(1, (0,)), (2, (0,))]
     """
     owned = sorted((key_range, n) for n in seal if (key_range := topology[n].key_range))
-    _check_tiling([one for one, _ in owned], ranges)
-    lows = [one.low for one, _ in owned]
+    _check_tiling([key_range for key_range, _ in owned], ranges)
+    lows = [key_range.low for key_range, _ in owned]
     added = []
-    for number, one in enumerate(ranges, max(topology.segments) + 1):
-        overlapping = owned[bisect_right(lows, one.low) - 1 : bisect_left(lows, one.high)]
+    for number, key_range in enumerate(ranges, max(topology.segments) + 1):
+        overlapping = owned[
+            bisect_right(lows, key_range.low) - 1 : bisect_left(lows, key_range.high)
+        ]
         before = tuple(sorted(sealed for _, sealed in overlapping))
-        added.append(Segment(number, one, before))
+        added.append(Segment(number, key_range, before))
     return added
 
 
@@ -53,13 +55,13 @@ def continued(
     topology: Topology, seal: Collection[int], ranges: Sequence[KeyRange]
 ) -> list[Segment]:
     """Return the segments that continue others in just this way already; none if none do."""
-    after = sorted({number for one in seal for number in topology.successors[one]})
-    found = [topology[number] for number in after]
-    before = {number for one in found for number in one.predecessors}
+    after = sorted({number for sealed in seal for number in topology.successors[sealed]})
+    segments = [topology[number] for number in after]
+    before = {number for segment in segments for number in segment.predecessors}
     is_same = before == set(seal) and sorted(ranges) == sorted(
-        one.key_range for one in found if one.key_range
+        segment.key_range for segment in segments if segment.key_range
     )
-    return found if is_same else []
+    return segments if is_same else []
 
 
 def continuation(topology: Topology, number: int) -> list[Segment]:
@@ -68,15 +70,15 @@ def continuation(topology: Topology, number: int) -> list[Segment]:
     These are the segments that continue it, what these continue as well, and what continues that in
     turn: of every sealed one all successors are among them, so that no key is left without one.
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     waiting = [number]
     while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            for after in topology.successors[one]:
+        number = waiting.pop()
+        if number not in numbers:
+            numbers.add(number)
+            for after in topology.successors[number]:
                 waiting += [after, *topology[after].predecessors]
-    return [topology[one] for one in sorted(found)]
+    return [topology[number] for number in sorted(numbers)]
 
 
 def equal_parts(whole: KeyRange, parts: int) -> list[KeyRange]:

@@ -123,7 +123,7 @@ def seen(
     # A crash may have lost some listening time: what was seen then was seen just now at the latest.
     ahead_ms = max(0, former[-1].at_ms - now_ms) if former else 0
     growing = topology.unsealed
-    samples = [Sample(one.at_ms - ahead_ms, one.amounts) for one in former]
+    samples = [Sample(sample.at_ms - ahead_ms, sample.amounts) for sample in former]
     samples.append(Sample(now_ms, {number: amounts.get(number, 0) for number in growing}))
     while len(samples) > 1 and samples[1].at_ms <= now_ms - policy.window_ms:
         del samples[0]
@@ -192,7 +192,7 @@ def plan(load: Load, policy: Policy, topology: Topology) -> Plan:
 def _plan_splits(made: Plan, load: Load, policy: Policy, topology: Topology) -> None:
     per_s, now_ms = rates(load, policy), load.samples[-1].at_ms
     growing, in_all = len(topology.unsealed), len(topology.segments)
-    for number in sorted(per_s, key=lambda one: -per_s[one]):
+    for number in sorted(per_s, key=lambda number: -per_s[number]):
         owned = topology[number].key_range
         if per_s[number] <= 2 * policy.target or owned is None:
             return
@@ -224,10 +224,12 @@ def _plan_merges(made: Plan, load: Load, policy: Policy, topology: Topology) -> 
     merged: set[int] = set()
     for low, high in pairwise(_in_key_order(topology)):
         owned = topology[low].key_range, topology[high].key_range
-        idle = all(per_s.get(one, policy.target) < policy.target / 2 for one in (low, high))
+        idle = all(
+            per_s.get(number, policy.target) < policy.target / 2 for number in (low, high)
+        )
         if not idle or low in merged or owned[0] is None or owned[1] is None:
             continue
-        cooldown_ms = max(_cooldown_ms(load, policy, one) for one in (low, high))
+        cooldown_ms = max(_cooldown_ms(load, policy, number) for number in (low, high))
         if cooldown_ms > 0:
             wait = f"merged after the cooldown, in {describe_span(cooldown_ms)}"
             made.waits |= dict.fromkeys((low, high), wait)
@@ -238,7 +240,7 @@ def _plan_merges(made: Plan, load: Load, policy: Policy, topology: Topology) -> 
         else:
             growing, in_all = growing - 1, in_all + 1
             merged.add(high)
-            took = " and ".join(_show(per_s[one], policy) for one in (low, high))
+            took = " and ".join(_show(per_s[number], policy) for number in (low, high))
             reason = f"segments {low} and {high} took {took}, below half the target of {policy.target}"
             made.steps.append(
                 Step([low, high], [KeyRange(owned[0].low, owned[1].high)], reason)
@@ -248,15 +250,15 @@ def _plan_merges(made: Plan, load: Load, policy: Policy, topology: Topology) -> 
 def _hot(load: Load, policy: Policy, topology: Topology) -> dict[int, int]:
     """Find parts of splits that took the load along: splitting them again would do no more."""
     per_s = rates(load, policy)
-    found = {}
+    hot = {}
     for number, began_ms in load.began_ms.items():
         parts = topology.successors[topology[number].predecessors[0]]
-        if len(parts) < 2 or any(one not in per_s for one in parts):
+        if len(parts) < 2 or any(part not in per_s for part in parts):
             continue
         is_busy = per_s[number] > 2 * policy.target
-        if is_busy and per_s[number] >= _HOT_SHARE * sum(per_s[one] for one in parts):
-            found[number] = began_ms + _COOLDOWNS_WHILE_HOT * policy.cooldown_ms
-    return found
+        if is_busy and per_s[number] >= _HOT_SHARE * sum(per_s[part] for part in parts):
+            hot[number] = began_ms + _COOLDOWNS_WHILE_HOT * policy.cooldown_ms
+    return hot
 
 
 def _cooldown_ms(load: Load, policy: Policy, number: int) -> int:
@@ -266,7 +268,7 @@ def _cooldown_ms(load: Load, policy: Policy, number: int) -> int:
 
 
 def _in_key_order(topology: Topology) -> Iterable[int]:
-    return sorted(topology.unsealed, key=lambda one: topology[one].key_range or (0, 0))
+    return sorted(topology.unsealed, key=lambda number: topology[number].key_range or (0, 0))
 
 
 def _show(per_s: float, policy: Policy) -> str:

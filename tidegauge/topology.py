@@ -74,13 +74,13 @@ class Topology:
         known_before: Mapping[int, int] | None = None,
     ) -> None:
         listed = list(segments)
-        self.segments: Mapping[int, Segment] = {one.number: one for one in listed}
+        self.segments: Mapping[int, Segment] = {segment.number: segment for segment in listed}
         self.revision = revision
         if len(self.segments) < len(listed):
-            msg = f"a segment number is used twice: {[one.number for one in listed]}"
+            msg = f"a segment number is used twice: {[segment.number for segment in listed]}"
             raise ValueError(msg)
         self.in_order = self._sorted()
-        self.has_history = any(one.predecessors for one in listed)
+        self.has_history = any(segment.predecessors for segment in listed)
         self.ancestors = Ancestors(self.segments, self.in_order, known_before or {})
         """Every segment before each segment, direct and indirect."""
 
@@ -89,7 +89,9 @@ class Topology:
         """Make the first topology of an embedded stream: ``count`` ranges of equal size."""
         edges = [number / count for number in range(count + 1)]
         ranges = [KeyRange(edges[n], edges[n + 1]) for n in range(count)]
-        return cls(Segment(n, one, opened_ms=opened_ms) for n, one in enumerate(ranges))
+        return cls(
+            Segment(n, key_range, opened_ms=opened_ms) for n, key_range in enumerate(ranges)
+        )
 
     @classmethod
     def of_partitions(cls, count: int, opened_ms: int | None = None) -> Self:
@@ -108,11 +110,12 @@ class Topology:
     @cached_property
     def successors(self) -> Mapping[int, tuple[int, ...]]:
         """The segments that continue each segment."""
-        found: dict[int, tuple[int, ...]] = dict.fromkeys(self.segments, ())
+        successors: dict[int, tuple[int, ...]] = dict.fromkeys(self.segments, ())
         for number in self.in_order:
             for before in self.segments[number].predecessors:
-                found[before] += (number,)  # lists for thousands wake the garbage collector
-        return found
+                # Not a list: lists for thousands wake the garbage collector.
+                successors[before] += (number,)
+        return successors
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -126,23 +129,29 @@ class Topology:
         A down-set that has these to their ends has all before that segment. They are found once
         for a topology, since any number of empty ones may lie between.
         """
-        found: dict[int, Collection[int]] = {}
+        decisive: dict[int, Collection[int]] = {}
         for number in self.in_order:
             direct = self.segments[number].predecessors
             if all(self.segments[before].sealed_length for before in direct):
-                found[number] = direct
+                decisive[number] = direct
                 continue
             last: set[int] = set()
             for before in direct:
-                last.update([before] if self.segments[before].sealed_length else found[before])
+                last.update(
+                    [before] if self.segments[before].sealed_length else decisive[before]
+                )
             passed = self.ancestors.of(last)
-            found[number] = tuple(one for one in last if not self.ancestors.has(one, passed))
-        return found
+            decisive[number] = tuple(
+                candidate for candidate in last if not self.ancestors.has(candidate, passed)
+            )
+        return decisive
 
     @cached_property
     def unsealed(self) -> tuple[int, ...]:
         """The segments that still grow, in order of their number."""
-        return tuple(sorted(n for n, one in self.segments.items() if one.sealed_length is None))
+        return tuple(
+            sorted(n for n, segment in self.segments.items() if segment.sealed_length is None)
+        )
 
     @cached_property
     def endless(self) -> Mapping[int, int]:
@@ -192,7 +201,7 @@ class Topology:
             number: replace(self.segments[number], sealed_length=length, sealed_ms=now_ms)
             for number, length in seal.items()
         }
-        added = [replace(one, opened_ms=now_ms) for one in segments]
+        added = [replace(segment, opened_ms=now_ms) for segment in segments]
         return type(self)(
             [*({**self.segments, **sealed}).values(), *added],
             revision=self.revision + 1,
@@ -208,9 +217,9 @@ class Topology:
             If one continues a segment that is not known, or not known to be sealed.
         """
         known = dict(self.segments)
-        for one in segments:
-            if one.number not in known or known[one.number].sealed_length is None:
-                known[one.number] = one
+        for segment in segments:
+            if segment.number not in known or known[segment.number].sealed_length is None:
+                known[segment.number] = segment
         return type(self)(known.values(), revision=max(self.revision, revision))
 
     def with_roots(self, numbers: Iterable[int], *, now_ms: int | None = None) -> Self:
@@ -227,20 +236,20 @@ class Topology:
         return [owned.low for owned, _ in ranged if owned], [n for _, n in ranged]
 
     def _sorted(self) -> tuple[int, ...]:
-        for one in self.segments.values():
-            for before in one.predecessors:
+        for segment in self.segments.values():
+            for before in segment.predecessors:
                 if before not in self.segments:
-                    msg = f"segment {one.number} continues {before}, which does not exist"
+                    msg = f"segment {segment.number} continues {before}, which does not exist"
                     raise ValueError(msg)
                 if self.segments[before].sealed_length is None:
-                    msg = f"segment {one.number} continues {before}, which is not sealed"
+                    msg = f"segment {segment.number} continues {before}, which is not sealed"
                     raise ValueError(msg)
         numbers = sorted(self.segments)
         if all(max(self.segments[n].predecessors, default=-1) < n for n in numbers):
             return tuple(
                 numbers
             )  # as scaling numbers them: there is no circle, and no search for one
-        graph = {n: one.predecessors for n, one in self.segments.items()}
+        graph = {n: segment.predecessors for n, segment in self.segments.items()}
         try:
             return tuple(TopologicalSorter(graph).static_order())
         except CycleError as error:
@@ -273,8 +282,8 @@ class Ancestors:
         for number in in_order:
             if number not in known:
                 bits = 0
-                for one in segments[number].predecessors:
-                    bits |= self.before.get(one, 0) | 1 << self._places[one]
+                for predecessor in segments[number].predecessors:
+                    bits |= self.before.get(predecessor, 0) | 1 << self._places[predecessor]
                 if bits:
                     self.before[number] = bits
 

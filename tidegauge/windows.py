@@ -77,8 +77,8 @@ def joint_window(windows: Sequence[TimeWindow]) -> TimeWindow:
     >>> joint_window([TimeWindow(5, None), TimeWindow(None, 7)])
     TimeWindow(lower=None, upper=None)
     """
-    lowers = [one.lower for one in windows if one.lower is not None]
-    uppers = [one.upper for one in windows if one.upper is not None]
+    lowers = [window.lower for window in windows if window.lower is not None]
+    uppers = [window.upper for window in windows if window.upper is not None]
     return TimeWindow(
         lower=min(lowers, default=None) if len(lowers) == len(windows) else None,
         upper=max(uppers, default=None) if len(uppers) == len(windows) else None,

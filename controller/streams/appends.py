@@ -74,7 +74,10 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     if topology[segment].sealed_length is not None and sequence > last.sequence:
         if state.aggregator.final:
             raise StreamSealedError(str(state.identity.name))
-        after = [SegmentInfo.of(one).model_dump() for one in continuation(topology, segment)]
+        after = [
+            SegmentInfo.of(successor).model_dump()
+            for successor in continuation(topology, segment)
+        ]
         successors = list(topology.successors[segment])
         return SegmentSealedError(segment, successors, last.sequence, topology.revision, after)
     if sequence > last.sequence:
@@ -180,7 +183,9 @@ def _own(state: StreamState, writer: str, position: Position) -> Position:
     aggregator = state.aggregator
     reported = aggregator.reported(writer) if writer in aggregator else {}
     joined = {**state.embedded_log().appended_by(writer), **position}
-    return {one: offset for one, offset in joined.items() if offset >= reported.get(one, 0)}
+    return {
+        number: offset for number, offset in joined.items() if offset >= reported.get(number, 0)
+    }
 
 
 async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where it goes)

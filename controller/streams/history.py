@@ -77,12 +77,17 @@ async def start_of(
             wanted = [number for number, at in begin.items() if at == _NOT_READ]
             if not wanted:
                 return begin
-            found = log_storage.first_offsets_reaching(connection, key, wanted, time)
+            reached = log_storage.first_offsets_reaching(connection, key, wanted, time)
             first = {
-                one: max(begins.get(one, 0), min(found.get(one, tails[one]), tails[one]))
-                for one in wanted
+                number: max(
+                    begins.get(number, 0),
+                    min(reached.get(number, tails[number]), tails[number]),
+                )
+                for number in wanted
             }
-            if all(offset != topology[one].sealed_length for one, offset in first.items()):
+            if all(
+                offset != topology[number].sealed_length for number, offset in first.items()
+            ):
                 return {**begin, **first}
             offsets |= first
 
@@ -129,7 +134,7 @@ async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark
         count = min(news, _NEWEST)
         marks = await _read_marks(database, state, lambda stored: stored.last(count))
     if known and news <= _NEWEST:  # older ones are among them if some were thinned out
-        marks = [*known, *(one for one in marks if one.revision > known[-1].revision)]
+        marks = [*known, *(mark for mark in marks if mark.revision > known[-1].revision)]
     kept = state.windows
     if not kept.newest or kept.newest[-1].revision < newest.revision:
         kept.newest = marks[-_NEWEST:]

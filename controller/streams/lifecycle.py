@@ -256,24 +256,24 @@ def scale_stream(
     if state.aggregator.final:
         raise StreamSealedError(name)
     topology = state.aggregator.topology
-    seal, ranges = sorted(set(request.seal)), [KeyRange(*one) for one in request.ranges]
+    seal, ranges = sorted(set(request.seal)), [KeyRange(*bounds) for bounds in request.ranges]
     for number in seal:
         if number not in topology:
             raise UnknownStreamSegmentError(number)
     if repeated := continued(topology, seal, ranges):
-        return [one.number for one in repeated]
+        return [segment.number for segment in repeated]
     _check_still_so(name, topology, seal, request.topology_revision)
     try:
         added = continuing(topology, seal, ranges)
     except ValueError as error:
         raise InvalidRequestError.of("ranges", str(error)) from error
     _check_room_to_grow(state, len(seal), len(added))
-    log.begin(one.number for one in added)
+    log.begin(segment.number for segment in added)
     lengths = {number: log.tails[number] for number in seal}
     grown = topology.scaled(lengths, added, now_ms=state.now().wall_ms)
     state.aggregator.change_topology(grown)
     state.store(batch, topology=state.descriptions.of(grown).model_dump_json())
-    numbers = [one.number for one in added]
+    numbers = [segment.number for segment in added]
     if state.config.scaling != "fixed":
         action = Action(state.now().wall_ms, seal, numbers, reason)
         load.store(batch, state, scaled(state.load, action, state.listening_ms))

@@ -92,8 +92,11 @@ def describe(state: StreamState) -> ScalingInfo | None:
         hot=[number for number in topology.unsealed if number in load.hot_until_ms],
         actions=[
             ScalingAction(
-                created_ms=one.wall_ms, sealed=one.sealed, added=one.added, reason=one.reason
+                created_ms=action.wall_ms,
+                sealed=action.sealed,
+                added=action.added,
+                reason=action.reason,
             )
-            for one in load.actions
+            for action in load.actions
         ],
     )

@@ -103,19 +103,19 @@ class TransactionCalls:
         sequence: int | None,
     ) -> Staged:
         """Keep events until the commit, exactly once for each sequence number."""
-        found = await self._find(transaction)
+        stored = await self._find(transaction)
 
         def decide(batch: Batch) -> Staged:
-            return _stage(batch, self.state, self._open(found), events, segment, sequence)
+            return _stage(batch, self.state, self._open(stored), events, segment, sequence)
 
         return await self.sequencer.submit(decide)
 
     async def ping(self, transaction: str) -> Transaction:
         """Renew the lease of one."""
-        found = await self._find(transaction)
+        stored = await self._find(transaction)
 
         def decide(batch: Batch) -> Transaction:
-            renewed = self._open(found).renewed(self.state.listening_ms)
+            renewed = self._open(stored).renewed(self.state.listening_ms)
             self.state.embedded_log().transactions.put(renewed)
             batch.touch(self.state)
             return renewed
@@ -124,11 +124,11 @@ class TransactionCalls:
 
     async def abort(self, transaction: str) -> Transaction:
         """Drop what was staged."""
-        found = await self._find(transaction)
+        stored = await self._find(transaction)
 
         def decide(batch: Batch) -> Transaction:
             log, wall_ms = self.state.embedded_log(), self.state.now().wall_ms
-            done = log.transactions.finish(self._open(found), "aborted", wall_ms=wall_ms)
+            done = log.transactions.finish(self._open(stored), "aborted", wall_ms=wall_ms)
             batch.touch(self.state)
             return done
 
@@ -141,11 +141,11 @@ class TransactionCalls:
         Then it is read and routed again: there may be more of it than the event loop has time for.
         """
         while True:
-            found = await self._find(transaction)
-            routed, counts = await self._read_staged([transaction], found.writer)
-            source = Source(found.writer, found.incarnation, time, of_its_own=True)
+            stored = await self._find(transaction)
+            routed, counts = await self._read_staged([transaction], stored.writer)
+            source = Source(stored.writer, stored.incarnation, time, of_its_own=True)
             decide = partial(
-                self._commit, found=found, routed=routed, counts=counts, source=source
+                self._commit, transaction=stored, routed=routed, counts=counts, source=source
             )
             done = await self.sequencer.submit(decide)
             if done is not None:
@@ -155,8 +155,8 @@ class TransactionCalls:
         self, job: JobBatch, *, events: pa.RecordBatch | None, transactions: Sequence[str] = ()
     ) -> JobBatchOutcome:
         """Append a job's batch, of events or of transactions, unless it was stored before."""
-        found = [await self._find(one) for one in transactions]
-        _check_named(found, job)
+        stored = [await self._find(transaction) for transaction in transactions]
+        _check_named(stored, job)
         while True:
             if events is None:
                 routed, counts = await self._read_staged(transactions, job.writer)
@@ -166,7 +166,7 @@ class TransactionCalls:
                 routed = await asyncio.to_thread(routing, self.state, events)
                 counts = None
             decide = partial(
-                self._append_batch, job=job, found=found, routed=routed, counts=counts
+                self._append_batch, job=job, transactions=stored, routed=routed, counts=counts
             )
             outcome = await self.sequencer.submit(decide)
             if outcome is not None:
@@ -183,7 +183,7 @@ class TransactionCalls:
         self,
         batch: Batch,
         *,
-        found: Transaction,
+        transaction: Transaction,
         routed: RoutedEvents,
         counts: list[int],
         source: Source,
@@ -193,19 +193,19 @@ class TransactionCalls:
         The race: it is repeated while the first commit is on its way to the disk. Only a batch
         knows what became of that.
         """
-        newest = self.state.embedded_log().transactions.find(found.id) or found
+        newest = self.state.embedded_log().transactions.find(transaction.id) or transaction
         if newest.state == "committed":
             return newest
         if self._publish(batch, [newest], routed, counts, source) is None:
             return None
-        return self.state.embedded_log().transactions.find(found.id)
+        return self.state.embedded_log().transactions.find(transaction.id)
 
     def _append_batch(
         self,
         batch: Batch,
         *,
         job: JobBatch,
-        found: Sequence[Transaction],
+        transactions: Sequence[Transaction],
         routed: RoutedEvents,
         counts: list[int] | None,
     ) -> JobBatchOutcome | None:
@@ -218,7 +218,7 @@ class TransactionCalls:
         if others:
             raise WritersLiveError(str(self.state.identity.name), others[:_NAMED])
         appended = log.appended_by(writer)
-        position = self._publish(batch, found, routed, counts, job.source)
+        position = self._publish(batch, transactions, routed, counts, job.source)
         if position is None:
             return None
         # Nothing is refused after this; a report made the writer known as well.
@@ -235,7 +235,7 @@ class TransactionCalls:
     def _publish(
         self,
         batch: Batch,
-        found: Sequence[Transaction],
+        transactions: Sequence[Transaction],
         routed: RoutedEvents,
         counts: list[int] | None,
         source: Source,
@@ -245,14 +245,18 @@ class TransactionCalls:
         They changed if more was staged than was read, or the stream scaled. ``counts`` are the
         chunks that were read of each, None of events that nobody staged.
         """
-        named = [self._open(one) for one in found]
+        named = [self._open(transaction) for transaction in transactions]
         has_scaled = routed.topology_revision != self.state.aggregator.topology.revision
-        if counts is not None and (has_scaled or counts != [one.chunks for one in named]):
+        if counts is not None and (
+            has_scaled or counts != [transaction.chunks for transaction in named]
+        ):
             return None
         position = append_routed(batch, self.state, routed, source)
         log, wall_ms = self.state.embedded_log(), self.state.now().wall_ms
-        for one in named:
-            log.transactions.finish(one, "committed", wall_ms=wall_ms, position=position)
+        for transaction in named:
+            log.transactions.finish(
+                transaction, "committed", wall_ms=wall_ms, position=position
+            )
         return position
 
     async def find(self, transaction: str) -> Transaction:
@@ -277,17 +281,17 @@ class TransactionCalls:
             return self._known(transaction, in_memory)
         return await self.find(transaction)
 
-    def _known(self, transaction: str, found: Transaction | None) -> Transaction:
-        ended_ms = None if found is None else found.finished_ms
+    def _known(self, transaction: str, stored: Transaction | None) -> Transaction:
+        ended_ms = None if stored is None else stored.finished_ms
         is_old = ended_ms is not None and self.state.now().wall_ms - ended_ms >= DAY_MS
-        if found is None or is_old:
+        if stored is None or is_old:
             raise UnknownTransactionError(transaction)
-        return found
+        return stored
 
-    def _open(self, found: Transaction) -> Transaction:
+    def _open(self, transaction: Transaction) -> Transaction:
         """Refuse what is finished, and zombies; inside a batch."""
         log = self.state.embedded_log()
-        newest = log.transactions.find(found.id) or found
+        newest = log.transactions.find(transaction.id) or transaction
         if newest.state != "open":
             raise TransactionFinishedError(newest.id, newest.state)
         if newest.id not in log.transactions.open:  # many were finished since it was found
@@ -317,8 +321,8 @@ def reap(batch: Batch, state: StreamState) -> None:
     """Abort the transactions whose leases have run out."""
     if state.deleted or not isinstance(state.log, EmbeddedLog):
         return
-    for one in state.log.transactions.run_out(state.listening_ms):
-        state.log.transactions.finish(one, "aborted", wall_ms=state.now().wall_ms)
+    for transaction in state.log.transactions.run_out(state.listening_ms):
+        state.log.transactions.finish(transaction, "aborted", wall_ms=state.now().wall_ms)
     batch.touch(state)
 
 
@@ -368,9 +372,10 @@ def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
 
 def _check_named(named: Sequence[Transaction], job: JobBatch) -> None:
     """Refuse transactions of others, and one that is named twice."""
-    for one in named:
-        if one.writer != job.writer:
-            reason = f"{one.id} is of writer {one.writer!r}; name those of {job.writer!r}"
+    for transaction in named:
+        if transaction.writer != job.writer:
+            problem = f"{transaction.id} is of writer {transaction.writer!r}"
+            reason = f"{problem}; name those of {job.writer!r}"
             raise InvalidRequestError.of("transactions", reason)
-    if len({one.id for one in named}) < len(named):
+    if len({transaction.id for transaction in named}) < len(named):
         raise InvalidRequestError.of("transactions", "one is named twice; name each once")

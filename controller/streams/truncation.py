@@ -66,7 +66,9 @@ async def apply_retention(database: Database, state: StreamState) -> None:
         offsets = {number: max(first.get(number, 0), end) for number, end in ends.items()}
         # Of a segment only what has nothing left before it: the rest begins at a cut.
         gone = down_set(topology, starting_position(topology, {**first, **offsets}))
-        return spared(topology, gone, (one for _, _, one in _needs(connection, state)))
+        return spared(
+            topology, gone, (position for _, _, position in _needs(connection, state))
+        )
 
     gone = await database.read(read)
     if any(count > first.get(number, 0) for number, count in gone.items()):
@@ -103,7 +105,9 @@ def _store(
     stored = read_truncation(connection, key)
     before = down_set(topology, stored.cut)
     if readers == "spare":
-        gone = spared(topology, gone, (one for _, _, one in _needs(connection, state)))
+        gone = spared(
+            topology, gone, (position for _, _, position in _needs(connection, state))
+        )
     first = join(topology, [before, gone])
     if first == before:
         return before

@@ -52,7 +52,9 @@ class QueryGroup:
             if self._fails:
                 tail = tails.get(lost.segment, 0)
                 raise DataLossError(lost.segment, lost.offset, tail) from lost
-            there = {one: min(offset, tails.get(one, 0)) for one, offset in reached.items()}
+            there = {
+                number: min(offset, tails.get(number, 0)) for number, offset in reached.items()
+            }
             tell({self._stream: there})
 
 
@@ -88,6 +90,8 @@ def _find_position(options: Options, name: str, start: Position) -> Position:
 
 def _check_streams(options: Options, info: "GroupInfo") -> None:
     if info.streams != [options.stream]:
-        found = ", ".join(info.streams)
-        problem = f"{info.group} reads {found}, not {options.stream} alone; name another group"
+        streams = ", ".join(info.streams)
+        problem = (
+            f"{info.group} reads {streams}, not {options.stream} alone; name another group"
+        )
         raise InvalidOptionError("readerGroup", problem)

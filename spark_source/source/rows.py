@@ -69,9 +69,9 @@ def _segment_rows(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
 
 def _check_same(log: LogReader, partition: SegmentPartition) -> None:
     """Fail a task whose rows may be another log's; asked once they were read."""
-    found = log.log_id()
-    if found != partition.log_id:
-        raise LogReplacedError(found, partition.log_id)
+    log_id = log.log_id()
+    if log_id != partition.log_id:
+        raise LogReplacedError(log_id, partition.log_id)
 
 
 def rows_of(events: EventRun, partition: SegmentPartition) -> pa.RecordBatch:

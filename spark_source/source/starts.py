@@ -52,8 +52,8 @@ def check_load(log: Log, options: Options) -> None:
     for name, cut in cuts.items():
         for segment in cut or ():
             if segment not in segments:
-                those = f"the stream has those from 0 to {max(segments)}"
-                raise InvalidOptionError(name, f"there is no segment {segment}; {those}")
+                cure = f"the stream has those from 0 to {max(segments)}"
+                raise InvalidOptionError(name, f"there is no segment {segment}; {cure}")
     check_group(options)
 
 
@@ -124,9 +124,9 @@ def check_nothing_lost(start: Offset, starts: Position, extent: Extent) -> None:
     if extent.log_id != start.log_id:
         raise LogReplacedError(extent.log_id, start.log_id)
     for segment, wanted in start.position.items():
-        found = extent.ends.get(segment, 0)
-        if found < wanted:
-            raise DataLossError(segment, wanted, found)
+        end = extent.ends.get(segment, 0)
+        if end < wanted:
+            raise DataLossError(segment, wanted, end)
     read = down_set(extent.topology, start.position)
     for segment, first in down_set(extent.topology, starts).items():
         wanted = read.get(segment, 0)

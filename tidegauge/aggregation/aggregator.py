@@ -316,7 +316,9 @@ class Aggregator:
         sealed = sealed_topology(self.topology, lengths, self._roster, newest, now)
         outcome = self.run_pass(now)
         self.change_topology(sealed)
-        cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
+        cut = cut_of(
+            sealed, {n: segment.sealed_length or 0 for n, segment in sealed.segments.items()}
+        )
         final = self._marking.end(cut, sealed, now)
         self.drop_reports()
         self._acceptance = self._acceptance_now()
@@ -367,7 +369,7 @@ class Aggregator:
 
     def live_besides(self, writer: str) -> list[str]:
         """Return the names of the live writers other than one, in order."""
-        return sorted(one.name for one in self._roster.live() if one.name != writer)
+        return sorted(other.name for other in self._roster.live() if other.name != writer)
 
     def state(self, writer: str) -> WriterState:
         """Return a writer's state; one that is forgotten stays expired."""

@@ -8,7 +8,7 @@ from tidegauge.aggregation.writers import Writer
 def waited_at_most_ms(view: View) -> int | None:
     """Return for how long the others may wait for one that approaches; None: nobody does."""
     settings = (view.timeout_ms, view.limit_ms)
-    return min((one for one in settings if one is not None), default=None)
+    return min((setting for setting in settings if setting is not None), default=None)
 
 
 def arrives(writer: Writer, view: View) -> bool:

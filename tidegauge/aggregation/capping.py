@@ -39,6 +39,6 @@ class Capping:
         """Thin out all writers, if they have too many together."""
         kept = len(self._cut)
         if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(writers):
-            for one in writers:
-                self._cut.thin_out(one)
+            for writer in writers:
+                self._cut.thin_out(writer)
             self._thinned_to = len(self._cut)

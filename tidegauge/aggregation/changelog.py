@@ -94,26 +94,29 @@ class Changelog:
         if begins:
             self._unstated, self._needless = list(roster)[::-1], self._length
         ends = self._restate()
-        for one in reports:
+        for report in reports:
             # A look may have heard a report that is merged into one which came after it.
-            if one.dropped and roster.find(one.writer.name) is one.writer:
-                roster.change(one.writer)
+            if report.dropped and roster.find(report.writer.name) is report.writer:
+                roster.change(report.writer)
         changes = Changes(
             Entry(
                 [
                     StoredReport(
-                        one.writer.name, one.time, one.gained, one.writer.noted.heard_ms
+                        report.writer.name,
+                        report.time,
+                        report.gained,
+                        report.writer.noted.heard_ms,
                     )
-                    for one in reports
-                    if not one.dropped
+                    for report in reports
+                    if not report.dropped
                 ],
                 roster.forgotten,
-                [one.stored(clocks.stored(one)) for one in roster.changed.values()],
+                [writer.stored(clocks.stored(writer)) for writer in roster.changed.values()],
                 [
-                    one._replace(
-                        reports=sum(not each.dropped for each in reports[: one.reports])
+                    look._replace(
+                        reports=sum(not report.dropped for report in reports[: look.reports])
                     )
-                    for one in self._looks
+                    for look in self._looks
                 ],
                 roster.counters,
                 # What was released may be in no mark yet, nor in a report that is kept.

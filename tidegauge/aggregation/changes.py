@@ -158,7 +158,7 @@ class Entry(msgspec.Struct, array_like=True):
     @property
     def length(self) -> int:
         """How many items it adds to the log: reports, and writers with those that they keep."""
-        kept = sum(len(one.kept) for one in self.writers)
+        kept = sum(len(writer.kept) for writer in self.writers)
         return len(self.reports) + len(self.writers) + kept + len(self.forgotten)
 
     def __bool__(self) -> bool:

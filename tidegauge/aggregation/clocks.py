@@ -74,7 +74,7 @@ class HoldClock:
 
     def sort(self) -> None:
         """Sort the stamps by time."""
-        in_order = sorted(self.stamps.items(), key=lambda one: one[1])
+        in_order = sorted(self.stamps.items(), key=lambda item: item[1])
         self.stamps = OrderedDict(in_order)
 
     def stamp(self, writers: Iterable[Writer]) -> None:
@@ -119,7 +119,7 @@ class HoldClock:
     def count_before(self, writer: Writer, most: int) -> int:
         """Count the writers whose clock shows at least what a writer's does: of the first so many."""
         end, first = self.since(writer), islice(self.stamps, most)
-        return sum(1 for _ in takewhile(lambda one: self.since(one) <= end, first))
+        return sum(1 for _ in takewhile(lambda other: self.since(other) <= end, first))
 
 
 class HoldClocks:
@@ -194,13 +194,13 @@ class HoldClocks:
 
     def restore_writer(self, writer: Writer, stored: StoredClocks) -> None:
         """Restore the clocks of a writer."""
-        for belongs, those in (
+        for belongs, writers in (
             (stored.is_heard, self.heard),
             (stored.is_fresh, self._fresh),
             (stored.is_front, self._front),
         ):
             if belongs:
-                those[writer] = None
+                writers[writer] = None
         for clock, stamp in (
             (self._silence, stored.silence_stamp),
             (self._limit, stored.limit_stamp),
@@ -256,20 +256,22 @@ class HoldClocks:
             Writers at the greatest standing because it fell; needed to do the same again.
         """
         progresses = any(
-            one.life.live and one.noted.is_news(view.watermark, view.revision)
-            for one in self.heard
+            writer.life.live and writer.noted.is_news(view.watermark, view.revision)
+            for writer in self.heard
         )
         ends_silence = bool(self.heard) and self.silent_ms(view) is not None
         self._silence.pass_time(view, view.timeout_ms, goes_on=bool(self.heard))
         self._limit.pass_time(view, view.limit_ms, goes_on=progresses)
         if view.greatest is None:
             self.began_ms = None
-        elif self.began_ms is None or (ends_silence and all(one.life.live for one in ahead)):
+        elif self.began_ms is None or (
+            ends_silence and all(writer.life.live for writer in ahead)
+        ):
             self.began_ms = view.now_ms
         before, self._front_stand = self._front_stand, view.greatest
         # Only a writer that changed can have risen to the greatest; but that may have fallen to others.
         rose = view.greatest is None or (before is not None and view.greatest >= before)
-        fallen_to = [] if rose else [one for one in ahead if self._is_in_front(one)]
+        fallen_to = [] if rose else [writer for writer in ahead if self._is_in_front(writer)]
         self._place(view.now_ms, view.watermark, view.revision, before, fallen_to)
         return fallen_to
 
@@ -286,14 +288,14 @@ class HoldClocks:
         self.deadline = None
         if not self:
             return groups
-        if not any(self._has_run_out(one, view) for one in self.firsts(1)):
+        if not any(self._has_run_out(writer, view) for writer in self.firsts(1)):
             self.deadline = self.first_end(self.firsts(1), view)
             return groups
-        others = (one for one in live() if not one.stand.holds)
+        others = (writer for writer in live() if not writer.stand.holds)
         for group in chain(_lowest_first(holders), _lowest_first(others)):
-            groups.append([one for one in group if self._has_run_out(one, view)])
+            groups.append([writer for writer in group if self._has_run_out(writer, view)])
             if len(groups[-1]) < len(group):
-                remaining = [one for one in group if not self._has_run_out(one, view)]
+                remaining = [writer for writer in group if not self._has_run_out(writer, view)]
                 self.deadline = self.first_end(remaining, view)
                 break
         return groups
@@ -329,8 +331,8 @@ class HoldClocks:
     def first_end(self, writers: Iterable[Writer], view: View) -> int | None:
         """Return when the first of the clocks of some writers runs out."""
         ends = (
-            clock.end_of(one, setting_ms)
-            for one in writers
+            clock.end_of(writer, setting_ms)
+            for writer in writers
             for _, clock, setting_ms in self.kinds(view)
         )
         return min((end for end in ends if end is not None), default=None)
@@ -404,12 +406,12 @@ def _lowest_first(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
 
     Nearly always one group is asked for, which is found without sorting.
     """
-    those = list(writers)
-    if not those:
+    candidates = list(writers)
+    if not candidates:
         return
-    lowest = min(map(_rank, those))
-    yield [one for one in those if _rank(one) == lowest]
-    others = sorted((one for one in those if _rank(one) != lowest), key=_rank)
+    lowest = min(map(_rank, candidates))
+    yield [writer for writer in candidates if _rank(writer) == lowest]
+    others = sorted((writer for writer in candidates if _rank(writer) != lowest), key=_rank)
     for _, equals in groupby(others, key=_rank):
         yield list(equals)
 

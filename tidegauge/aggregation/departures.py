@@ -23,8 +23,8 @@ class Departures:
 
     def restore(self, writers: Iterable[Writer]) -> None:
         """Add all that are gone."""
-        gone = [one for one in writers if one.life.gone_ms is not None]
-        for writer in sorted(gone, key=lambda one: one.life.gone_ms or 0):
+        gone = [writer for writer in writers if writer.life.gone_ms is not None]
+        for writer in sorted(gone, key=lambda writer: writer.life.gone_ms or 0):
             self.add(writer)
 
     def add(self, writer: Writer) -> None:
@@ -76,7 +76,7 @@ class Departures:
             self._checked_revision = revision
         if revision == 0:
             return []
-        forgotten = [one for one in due if includes(covered, one.noted.whole_position)]
+        forgotten = [writer for writer in due if includes(covered, writer.noted.whole_position)]
         for writer in forgotten:
             del self._overdue[writer]
         return forgotten

@@ -168,9 +168,9 @@ class Membership:
             return
         progress, heard = self._progress, self._clocks.heard
         noted = (
-            one.noted.found_time if one in heard else one.stand.at
-            for one in (*progress.joining, *progress.ahead)
-            if one.life.live and one.stand.by_report
+            writer.noted.found_time if writer in heard else writer.stand.at
+            for writer in (*progress.joining, *progress.ahead)
+            if writer.life.live and writer.stand.by_report
         )
         self.reached = min((time for time in noted if time is not None), default=None)
         self._changelog.restate_clocks = True

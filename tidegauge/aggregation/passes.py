@@ -63,7 +63,7 @@ class Passes:
         came = members.let_approaching_in(self.view(settings, now))
         view, stirred = self.view(settings, now), self._clocks.stirred
         entered = self._changelog.entered
-        fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
+        fallen_to = [writer.name for writer in self._clocks.look(view, self._progress.ahead)]
         expired = members.expire_run_out(view)
         marks = self._marking.emit(topology, settings, now)
         members.end_pass()

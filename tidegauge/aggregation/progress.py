@@ -102,14 +102,16 @@ class Progress:
 
     def told_up_to(self, watermark: int) -> list[Writer]:
         """List the writers without a report that stand at or below a new watermark."""
-        found = [
-            one for one in self._left_told if one.stand.at is None or one.stand.at <= watermark
+        writers = [
+            writer
+            for writer in self._left_told
+            if writer.stand.at is None or writer.stand.at <= watermark
         ]
         while (least := self.least_told) is not None and least <= watermark:
             writer = heappop(self._told_in_order)[2]
             del self._told[writer]
-            found.append(writer)
-        return found
+            writers.append(writer)
+        return writers
 
     def forget(self, writer: Writer) -> None:
         """Remove a writer that is forgotten."""

@@ -47,7 +47,7 @@ class Readings:
             if shown_ms is not None and setting_ms is not None:
                 end = clock.end_of(writer, setting_ms)
                 running.append((end is not None, shown_ms / setting_ms, kind))
-        return max(running, key=lambda one: one[:2])[2] if running else None
+        return max(running, key=lambda reading: reading[:2])[2] if running else None
 
     def run_out_with(self, writer: Writer, most: int) -> int:
         """Count the others whose clock runs out with a writer's, or before: of so many at most."""

@@ -57,8 +57,8 @@ class Replay:
         for look in entry.looks:
             self._know(entry.reports[done : look.reports])
             done = look.reports
-            found = map(self.writers.get, look.fallen_to)
-            self._clocks.look_again(look, [one[0] for one in found if one is not None])
+            pairs = map(self.writers.get, look.fallen_to)
+            self._clocks.look_again(look, [pair[0] for pair in pairs if pair is not None])
             self.state = look.state
         self._know(entry.reports[done:])
         for name in entry.forgotten:
@@ -66,7 +66,8 @@ class Replay:
         for row in entry.writers:
             self._leave_out(row.writer)
             writer = Writer.restore(row)
-            self.writers[row.writer] = writer, [one for one in row.kept if self._is_above(*one)]
+            kept = [report for report in row.kept if self._is_above(*report)]
+            self.writers[row.writer] = writer, kept
             self._clocks.restore_writer(writer, row.clocks)
         self.counters = entry.counters or self.counters
         if entry.state is not None:
@@ -90,17 +91,17 @@ class Replay:
     def _know(self, reports: Iterable[StoredReport]) -> None:
         for report in reports:
             time, gained = report.time, report.gained
-            found = self.writers.get(report.writer)
-            if found is not None:
-                found[0].know(report)
-                self._clocks.heard[found[0]] = None
-            if self._is_above(time, gained) and found is not None:
-                found[1].append((time, gained))
+            pair = self.writers.get(report.writer)
+            if pair is not None:
+                pair[0].know(report)
+                self._clocks.heard[pair[0]] = None
+            if self._is_above(time, gained) and pair is not None:
+                pair[1].append((time, gained))
 
     def _leave_out(self, name: str) -> None:
-        found = self.writers.pop(name, None)
-        if found is not None:
-            self._clocks.forget(found[0])
+        pair = self.writers.pop(name, None)
+        if pair is not None:
+            self._clocks.forget(pair[0])
 
     def _is_above(self, time: int, gained: DownSet) -> bool:
         """Return whether a report is above the watermark; what others gained was released."""

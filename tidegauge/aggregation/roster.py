@@ -88,9 +88,9 @@ class Roster:
 
     def settle(self) -> None:
         """Find the writers that reported last and expired last, once all that is stored is restored."""
-        self.last_heard = max(self, key=lambda one: one.noted.heard_ms or 0, default=None)
-        in_order = sorted(self.expired.values(), key=lambda one: one.life.gone_ms or 0)
-        self.expired = {one.name: one for one in in_order}
+        self.last_heard = max(self, key=lambda writer: writer.noted.heard_ms or 0, default=None)
+        in_order = sorted(self.expired.values(), key=lambda writer: writer.life.gone_ms or 0)
+        self.expired = {writer.name: writer for writer in in_order}
 
     def add(self, name: str, incarnation: int, standing: Standing = "live") -> Writer:
         """Add a writer that nobody knew."""
@@ -105,7 +105,7 @@ class Roster:
 
     def live(self) -> Iterator[Writer]:
         """List those that are live."""
-        return (one for one in self._by_name.values() if one.life.standing == "live")
+        return (writer for writer in self._by_name.values() if writer.life.standing == "live")
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
         """Record that a call of a writer was accepted."""

@@ -165,7 +165,7 @@ class RunningCut:
                 break
             count += 1
             target = self._take(report, taken, target)
-        self._heap = [(one.time, one.serial, one) for one in reports[count:]]
+        self._heap = [(report.time, report.serial, report) for report in reports[count:]]
         self._recent = []
         return taken, target
 

@@ -241,7 +241,7 @@ class Writer:
             noted.former_time,
             noted.reported,
             noted.heard_ms,
-            [(one.time, one.gained) for one in self.kept],
+            [(report.time, report.gained) for report in self.kept],
             clocks,
             life.registrations,
         )

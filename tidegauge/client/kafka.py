@@ -70,7 +70,7 @@ class _OnceAMinute(logging.Filter):
         said, now_s = _without_time(record.getMessage()), time.monotonic()
         if now_s - self._told_s.get(said, -_QUIET_S) < _QUIET_S:
             return False
-        recent = {one: at for one, at in self._told_s.items() if now_s - at < _QUIET_S}
+        recent = {text: at for text, at in self._told_s.items() if now_s - at < _QUIET_S}
         self._told_s = {**recent, said: now_s}
         return True
 
@@ -185,9 +185,9 @@ class Topic:
 
     def describe(self) -> TopicInfo:
         """Read its id and partitions."""
-        found = self._description()
-        numbers = tuple(sorted(one.id for one in found.partitions))
-        return TopicInfo(str(found.topic_id), numbers)
+        description = self._description()
+        numbers = tuple(sorted(partition.id for partition in description.partitions))
+        return TopicInfo(str(description.topic_id), numbers)
 
     def check_writable(self) -> None:
         """Raise `BrokerError` if this user may not write to it."""
@@ -209,8 +209,8 @@ class Topic:
         """
         ends = self.ends()
         spec = OffsetSpec.for_timestamp(max(0, time))
-        found = self._offsets(spec, IsolationLevel.READ_COMMITTED, partitions=ends)
-        return {n: at if at >= 0 else ends[n] for n, at in found.items()}
+        offsets = self._offsets(spec, IsolationLevel.READ_COMMITTED, partitions=ends)
+        return {n: at if at >= 0 else ends[n] for n, at in offsets.items()}
 
     def ends(self, partitions: Iterable[int] | None = None) -> Position:
         """Read the last stable offset of each partition, below which all is decided and readable.
@@ -229,8 +229,8 @@ class Topic:
         topics = TopicCollection([self.name])
 
         def ask() -> list["Future[Any]"]:
-            found = self._admin.describe_topics(topics, request_timeout=self._call_s, **more)
-            return list(found.values())
+            futures = self._admin.describe_topics(topics, request_timeout=self._call_s, **more)
+            return list(futures.values())
 
         (description,) = self._ask(ask)
         return description
@@ -246,13 +246,13 @@ class Topic:
 
         def ask() -> list[Any]:
             wanted = {TopicPartition(self.name, number): spec for number in numbers}
-            found = self._admin.list_offsets(
+            futures = self._admin.list_offsets(
                 wanted, isolation_level=level, request_timeout=self._call_s
             )
-            return [found[place] for place in wanted]
+            return [futures[place] for place in wanted]
 
         answers = self._ask(ask)
-        return {n: one.offset for n, one in zip(numbers, answers, strict=True)}
+        return {n: answer.offset for n, answer in zip(numbers, answers, strict=True)}
 
     def _hear(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 (follows what says why)
@@ -283,7 +283,7 @@ class Topic:
                 raise KafkaException(self._heard)
             if time.monotonic() > give_up:
                 raise TimeoutError
-        return [one.result() for one in futures]
+        return [future.result() for future in futures]
 
     def _look_anew(self, _: object) -> None:
         """Ask for the leader: a restarted broker refuses what librdkafka knew before."""

@@ -210,7 +210,10 @@ class StreamCalls:
         """Merge neighbouring segments into one that owns all of their keys; see `scale`."""
         numbers = list(segments)
         owned = await self._owned(numbers)
-        whole = min(one.low for one in owned), max(one.high for one in owned)
+        whole = (
+            min(key_range.low for key_range in owned),
+            max(key_range.high for key_range in owned),
+        )
         return await self.scale(numbers, [whole])
 
     async def truncate(
@@ -268,15 +271,15 @@ class StreamCalls:
 
     async def _owned(self, segments: Iterable[int]) -> list[KeyRange]:
         topology = (await self.describe()).topology.to_topology()
-        found = []
+        ranges = []
         for number in segments:
             if number not in topology:
                 raise UnknownStreamSegmentError(number)
             owned = topology[number].key_range
             if owned is None:
                 raise LogIsExternalError(str(self.stream))
-            found.append(owned)
-        return found
+            ranges.append(owned)
+        return ranges
 
     async def describe(self) -> StreamInfo:
         """Describe the stream: settings, topology, watermark and tail.
@@ -294,8 +297,8 @@ class StreamCalls:
 
     async def explain(self) -> Watermark:
         """Ask where the watermark stands, and why."""
-        found = await self._get("/watermark", Watermark)
-        return found.addressed(self._transport.url)
+        watermark = await self._get("/watermark", Watermark)
+        return watermark.addressed(self._transport.url)
 
     async def marks_at_time(self, time: int) -> MarksAtTime:
         """Find where to start and where to stop for a time, ms."""
@@ -358,10 +361,10 @@ class StreamCalls:
             raise ServiceUnreachableError(self._transport.url, reason) from None
 
     async def _reach(self, wanted: int) -> int:
-        found = await self.describe()
-        if found.config.max_future_skew_ms is not None:
+        info = await self.describe()
+        if info.config.max_future_skew_ms is not None:
             check_unit(wanted)
-        watermark, revision = found.watermark, found.revision
+        watermark, revision = info.watermark, info.revision
         while watermark is None or watermark < wanted:
             page = await self._get(
                 "/marks", MarkList, after=revision, limit=1, wait_ms=_POLL_MS
@@ -384,7 +387,7 @@ class StreamCalls:
         body: BaseModel | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> _A:
-        found = await self._transport.request(
+        message = await self._transport.request(
             method,
             f"/v1/streams/{self.stream}{path}",
             answer=answer,
@@ -394,5 +397,5 @@ class StreamCalls:
             retry=retry,
         )
         if self.stream_id is None:
-            self.stream_id = getattr(found, "stream_id", None)
-        return found
+            self.stream_id = getattr(message, "stream_id", None)
+        return message

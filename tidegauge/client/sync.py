@@ -154,12 +154,12 @@ class SyncFace(Generic[_C_co]):
 
 def face_of(client: type) -> Callable[[type[_T]], type[_T]]:
     """Show the parameters of an asynchronous client in the help of its synchronous face, too."""
-    found = _PARAMETERS.search(getdoc(client) or "")
+    section = _PARAMETERS.search(getdoc(client) or "")
 
     def show(face: type[_T]) -> type[_T]:
-        if found is not None:
+        if section is not None:
             text, examples, code = (getdoc(face) or "").partition("\n\nExamples\n")
-            face.__doc__ = f"{text}\n\n{found[0]}{examples}{code}"
+            face.__doc__ = f"{text}\n\n{section[0]}{examples}{code}"
         return face
 
     return show

@@ -69,10 +69,10 @@ def _hot(situation: Situation) -> str | None:
 def _seconds(situation: Situation) -> str | None:
     if situation.settings.max_future_skew_ms is None:
         return None
-    for one in (*situation.holders, situation.leader):
-        if one is not None and one.time is not None and looks_like_seconds(one.time):
+    for status in (*situation.holders, situation.leader):
+        if status is not None and status.time is not None and looks_like_seconds(status.time):
             return (
-                f"Writer {one.writer!r} noted {one.time}, which lies in early 1970: are these "
+                f"Writer {status.writer!r} noted {status.time}, which lies in early 1970: are these "
                 "seconds? Times are milliseconds."
             )
     newest = situation.newest

@@ -90,11 +90,15 @@ class Inspection:
         """
         if prefix or states:
             wanted = states or _LIVE
-            some = (one for one in self.roster.after("", prefix) if self._state(one) in wanted)
+            some = (
+                writer
+                for writer in self.roster.after("", prefix)
+                if self._state(writer) in wanted
+            )
             chosen = nsmallest(count, some, key=order)
         else:
             chosen = self.slow.first(count, self.progress, self.now)
-        return [self._status(one) for one in chosen]
+        return [self._status(writer) for writer in chosen]
 
     def count_states(self) -> Counter[WriterState]:
         """Count the writers in each state; the cost does not grow with the writers."""
@@ -167,20 +171,22 @@ class Inspection:
             settings=self.settings,
             states=self.count_states(),
             reporters=self.roster.reporters,
-            holders=[self._status(one) for one in holders],
+            holders=[self._status(writer) for writer in holders],
             holder_count=len(progress.holders),
-            waiting=[one.name for one in islice(progress.ahead, shown)],
+            waiting=[writer.name for writer in islice(progress.ahead, shown)],
             waiting_count=len(progress.ahead),
-            run_out_with=sum(self.readings.run_out_with(one, MOST_COUNTED) for one in counted),
+            run_out_with=sum(
+                self.readings.run_out_with(writer, MOST_COUNTED) for writer in counted
+            ),
             expired=list(islice(reversed(self.roster.expired), shown)),
-            returning=[self._status(one) for one in islice(progress.returning, shown)],
+            returning=[self._status(writer) for writer in islice(progress.returning, shown)],
             returning_count=len(progress.returning),
             stopped_ms=self.readings.stopped_ms(),
             leader=None if leader is None else self._status(leader),
             lead_ms=self._doubtful_lead_ms(),
             heard=None if heard is None else self._status(heard),
             wall_ms=self.now.wall_ms,
-            nowhere=any(one.stand.at is None for one in progress.joining),
+            nowhere=any(writer.stand.at is None for writer in progress.joining),
             unplaced=self._is_unplaced(),
             hot=hot,
             odd_event=odd_event,
@@ -195,8 +201,8 @@ class Inspection:
             progress.behind,
             progress.holders,
         )
-        chosen = chain.from_iterable(islice(those, 2 * _SHOWN) for those in some)
-        holders = [one for one in chosen if one.stand.holds]
+        chosen = chain.from_iterable(islice(writers, 2 * _SHOWN) for writers in some)
+        holders = [writer for writer in chosen if writer.stand.holds]
         first = sorted(holders, key=self._dropped_in)[:1]
         return list(islice(dict.fromkeys(first + holders), shown))
 
@@ -225,14 +231,16 @@ class Inspection:
         near = leader.stand.at - max(skew_ms // _DOUBTFUL_LEAD, CLOCKS_AGREE_MS)
         if (reached and reached[0] >= near) or len(ahead) > MOST_COUNTED:
             return None
-        others = [one.stand.at for one in ahead if one.life.live and one is not leader]
+        others = [
+            writer.stand.at for writer in ahead if writer.life.live and writer is not leader
+        ]
         reached += [stand for stand in others if stand is not None]
         if len(others) + len(behind) < 2 or max(reached) >= near:
             return None
         return leader.stand.at - max(reached)
 
     def _is_unplaced(self) -> bool:
-        external = all(one.key_range is None for one in self.topology.segments.values())
+        external = all(segment.key_range is None for segment in self.topology.segments.values())
         return external and self.newest is not None and not any(self.reach.values())
 
     def _state(self, writer: Writer) -> WriterState:

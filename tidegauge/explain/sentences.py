@@ -128,7 +128,7 @@ def _too_few(situation: Situation) -> str:
 
 def _registered(situation: Situation) -> str:
     """Return the names of those that have not reported, where no clock runs."""
-    names = [repr(one.writer) for one in situation.holders if one.state == "joining"]
+    names = [repr(status.writer) for status in situation.holders if status.state == "joining"]
     return f"{_listed(names, situation.states['joining'])} registered without reporting"
 
 
@@ -172,11 +172,13 @@ def _last(situation: Situation) -> str:
 def _holders(situation: Situation) -> str:
     """Name who holds the watermark, or is last while it moves: the first of them in detail."""
     count = _held_by(situation)
-    some = [f"{one.writer!r} ({_how(one, situation)})" for one in situation.holders[:1]]
-    for one in situation.holders[1:count]:
-        said_nothing = one.state == "joining"
-        how = "; ".join(filter(None, [_how(one, situation), _shows(one, situation)]))
-        some.append(f"{one.writer!r} ({how})" if said_nothing else repr(one.writer))
+    some = [
+        f"{status.writer!r} ({_how(status, situation)})" for status in situation.holders[:1]
+    ]
+    for status in situation.holders[1:count]:
+        said_nothing = status.state == "joining"
+        how = "; ".join(filter(None, [_how(status, situation), _shows(status, situation)]))
+        some.append(f"{status.writer!r} ({how})" if said_nothing else repr(status.writer))
     return f"writer {some[0]}" if count == 1 else f"writers {_listed(some, count)}"
 
 
@@ -185,24 +187,24 @@ def _held_by(situation: Situation) -> int:
     return situation.holder_count if situation.waiting_count else situation.states["joining"]
 
 
-def _how(one: WriterStatus, situation: Situation) -> str:
-    silent_ms = one.silent_ms or 0
+def _how(status: WriterStatus, situation: Situation) -> str:
+    silent_ms = status.silent_ms or 0
     long = silent_ms >= _WORTH_SAYING_MS
-    if one.time is None:
+    if status.time is None:
         since = f"registered {describe_span(silent_ms)} ago, " if long else ""
-        if one.stand is None:
+        if status.stand is None:
             return f"{since}no time noted yet"
-        what = "starts at" if one.stand_by == "told" else "stood before at"
-        return f"{since}no time noted yet, {what} {describe_event_time(one.stand)}"
+        what = "starts at" if status.stand_by == "told" else "stood before at"
+        return f"{since}no time noted yet, {what} {describe_event_time(status.stand)}"
     silent = f", silent for {describe_span(silent_ms)}" if long else ""
-    return f"{_behind(one, situation)} of event time behind{silent}"
+    return f"{_behind(status, situation)} of event time behind{silent}"
 
 
-def _behind(one: WriterStatus, situation: Situation) -> str:
+def _behind(status: WriterStatus, situation: Situation) -> str:
     """Return how far a writer is behind; where times are no dates, without a unit."""
-    behind_ms = one.behind_ms or 0
+    behind_ms = status.behind_ms or 0
     follows_clock = situation.settings.max_future_skew_ms is not None
-    is_span = follows_clock or (one.time is not None and is_date(one.time))
+    is_span = follows_clock or (status.time is not None and is_date(status.time))
     return describe_span(behind_ms) if is_span else str(behind_ms)
 
 
@@ -239,13 +241,13 @@ def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
     return f"{who} dropped in {describe_span(left_ms)} if others keep {going_on} ({shows})"
 
 
-def _shows(one: WriterStatus, situation: Situation) -> str:
+def _shows(status: WriterStatus, situation: Situation) -> str:
     """Return what the clock shows that is nearer its end; nothing if none runs."""
-    if one.clock is None:
+    if status.clock is None:
         return ""
-    shown_ms, most_ms = _clock_of(one, situation.settings)
+    shown_ms, most_ms = _clock_of(status, situation.settings)
     shown, most = describe_span(shown_ms), describe_span(most_ms)
-    return f"it has {_CLOCKS[one.clock]} for {shown} of the {most} allowed"
+    return f"it has {_CLOCKS[status.clock]} for {shown} of the {most} allowed"
 
 
 def _others_that_run_out(situation: Situation) -> str:
@@ -256,11 +258,11 @@ def _others_that_run_out(situation: Situation) -> str:
     return f"; {least}{others} more run{'s' if others == 1 else ''} out with it"
 
 
-def _clock_of(one: WriterStatus, settings: StreamSettings) -> tuple[int, int]:
+def _clock_of(status: WriterStatus, settings: StreamSettings) -> tuple[int, int]:
     """Return what the clock shows that is nearer its end, and where it ends."""
-    if one.clock == "silence":
-        return one.silent_for_ms or 0, settings.aggregation_timeout_ms or 0
-    return one.standing_for_ms or 0, settings.hold_limit_ms or 0
+    if status.clock == "silence":
+        return status.silent_for_ms or 0, settings.aggregation_timeout_ms or 0
+    return status.standing_for_ms or 0, settings.hold_limit_ms or 0
 
 
 def _allowed(situation: Situation) -> str:
@@ -281,24 +283,24 @@ def _due(situation: Situation, left_ms: int) -> str:
 
 
 def _returning(situation: Situation) -> str:
-    one, more = situation.returning[0], situation.returning_count - 1
+    status, more = situation.returning[0], situation.returning_count - 1
     others = f" (and {more} more)" if more else ""
-    return f"{one.writer!r}{others} is returning, {_approach(one, situation)}"
+    return f"{status.writer!r}{others} is returning, {_approach(status, situation)}"
 
 
-def _approach(one: WriterStatus, situation: Situation) -> str:
+def _approach(status: WriterStatus, situation: Situation) -> str:
     """Return why a writer that is out is not live yet, and when it will be."""
     settings = (situation.settings.aggregation_timeout_ms, situation.settings.hold_limit_ms)
     most_ms = min((most for most in settings if most is not None), default=None)
-    at = "no time noted yet" if one.time is None else f"{_behind(one, situation)} behind"
-    if not one.grace:
-        least = describe_event_time(one.gone_watermark or 0)
+    at = "no time noted yet" if status.time is None else f"{_behind(status, situation)} behind"
+    if not status.grace:
+        least = describe_event_time(status.gone_watermark or 0)
         return f"{at}, without grace until it notes a time above {least}"
     if most_ms is None:
         return f"{at}: it is admitted above the watermark, or when it registers"
     pace = "its pace is not known yet"
-    if one.catch_up_ms is not None:
-        pace = f"at its pace the others would wait {describe_span(one.catch_up_ms)}"
+    if status.catch_up_ms is not None:
+        pace = f"at its pace the others would wait {describe_span(status.catch_up_ms)}"
     return f"{at}: {pace}, and it is admitted at {describe_span(most_ms)} or when it registers"
 
 

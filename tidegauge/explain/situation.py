@@ -160,7 +160,9 @@ class Situation:
     @property
     def next_expiry_ms(self) -> int | None:
         """Listening time until the first clock runs out."""
-        left = (one.expires_in_ms for one in self.holders if one.expires_in_ms is not None)
+        left = (
+            holder.expires_in_ms for holder in self.holders if holder.expires_in_ms is not None
+        )
         return min(left, default=None)
 
     @property
@@ -177,10 +179,10 @@ class Situation:
     @property
     def doubtful_leader(self) -> WriterStatus | None:
         """The leader, if its time is ahead of the server's clock, which the times follow."""
-        one = self.leader
-        if one is None or one.time is None or not self.is_ahead_of_clock(one.time):
+        leader = self.leader
+        if leader is None or leader.time is None or not self.is_ahead_of_clock(leader.time):
             return None
-        return one
+        return leader
 
     def is_ahead_of_clock(self, time: int) -> bool:
         """Return whether a time is so far in the future that somebody's clock may be wrong."""

@@ -23,27 +23,29 @@ class Slowest:
     """
 
     def __init__(self) -> None:
-        self._found: list[Writer] = []
-        self._found_ms = -inf
+        self._slowest: list[Writer] = []
+        self._listed_ms = -inf
         self._most = 0
         """How many were asked for then."""
 
     def first(self, count: int, progress: Progress, now: Now) -> list[Writer]:
         """Return the lowest, those first that stand nowhere."""
-        if now.listening_ms - self._found_ms >= _KEPT_MS or count > self._most:
-            self._found = lowest(progress, max(_LEAST, 2 * count))
-            self._found_ms, self._most = now.listening_ms, count
-        some = dict.fromkeys(chain(islice(progress.joining, count), self._found))
-        return nsmallest(count, (one for one in some if one.life.live), key=order)
+        if now.listening_ms - self._listed_ms >= _KEPT_MS or count > self._most:
+            self._slowest = lowest(progress, max(_LEAST, 2 * count))
+            self._listed_ms, self._most = now.listening_ms, count
+        some = dict.fromkeys(chain(islice(progress.joining, count), self._slowest))
+        return nsmallest(count, (writer for writer in some if writer.life.live), key=order)
 
 
 def lowest(progress: Progress, count: int) -> list[Writer]:
     """Choose so many live writers; whoever holds the watermark stands below whoever is ahead."""
-    nowhere = list(islice((one for one in progress.joining if one.stand.at is None), count))
-    holding = (one for one in progress.holders if one.stand.at is not None)
+    nowhere = list(
+        islice((writer for writer in progress.joining if writer.stand.at is None), count)
+    )
+    holding = (writer for writer in progress.holders if writer.stand.at is not None)
     chosen = [*nowhere, *nsmallest(count - len(nowhere), holding, key=_stand)]
     if len(chosen) < count:
-        ahead = (one for one in progress.ahead if one.life.live)
+        ahead = (writer for writer in progress.ahead if writer.life.live)
         chosen += nsmallest(count - len(chosen), ahead, key=_stand)
     return chosen
 

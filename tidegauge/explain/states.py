@@ -297,9 +297,9 @@ def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
     forever = 2**63
 
     def rank(name: str) -> tuple[int, int, str]:
-        one = standings[name]
-        stands = one.since_ms if one.since_ms is not None else forever
-        return _RANKS[one.state], stands, name
+        standing = standings[name]
+        stands = standing.since_ms if standing.since_ms is not None else forever
+        return _RANKS[standing.state], stands, name
 
     return sorted(standings, key=rank)
 

@@ -62,8 +62,8 @@ def complete_until(  # noqa: PLR0913 (keywords of one table)
     if url is not None:
         with marks_of(url, stream, token) as marks:
             return marks.watermark()
-    found = _standing(open_log(table, storage_options=storage_options, catalog=catalog))
-    return None if found is None else found.time
+    commit = _standing(open_log(table, storage_options=storage_options, catalog=catalog))
+    return None if commit is None else commit.time
 
 
 def newest_note(
@@ -222,13 +222,13 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
             return marks.wait_for(wanted, patience)
     log = open_log(table, storage_options=storage_options, catalog=catalog)
     until = None if patience is None else monotonic() + patience.total_seconds()
-    while (found := _version_at(log, wanted)) is None:
+    while (version := _version_at(log, wanted)) is None:
         if until is not None and monotonic() >= until:
             reached = standing(log.newest_first())
             raise IncompleteTableError(table, wanted, None if reached is None else reached.time)
         sleep(_PAUSE_S)
         log.refresh()
-    return found
+    return version
 
 
 def _standing(log: TableLog) -> Commit | None:
@@ -238,8 +238,8 @@ def _standing(log: TableLog) -> Commit | None:
 
 def _version_at(log: TableLog, time: int) -> int | None:
     check_jobs(log.name, log.newest_first())
-    found = first_complete(log.name, time, log.newest_first())
-    return None if found is None else found.version
+    commit = first_complete(log.name, time, log.newest_first())
+    return None if commit is None else commit.version
 
 
 def _span(timeout: float | timedelta) -> timedelta:

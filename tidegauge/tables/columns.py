@@ -42,10 +42,10 @@ def extent_of(files: Files, every: Iterable[File]) -> tuple[int, int] | None:
 
     A file without statistics is read.
     """
-    found = list[int]()
+    bounds = list[int]()
     for file in every:
         if file.low is not None and file.high is not None:
-            found += (file.low, file.high)
+            bounds += (file.low, file.high)
         elif times := files.times(file, END_OF_TIME):
-            found += (min(times), max(times))
-    return (min(found), max(found)) if found else None
+            bounds += (min(times), max(times))
+    return (min(bounds), max(bounds)) if bounds else None

@@ -124,10 +124,10 @@ class DeltaLog:
     def _stamp(self, version: int) -> tuple[int, int | None] | None:
         """Tell the size and the time of an entry of the log; None if there is none."""
         try:
-            found = self._files.get_file_info(_entry(version))
+            info = self._files.get_file_info(_entry(version))
         except OSError as error:
             raise UnreadableTableError.of(self.name, error) from error
-        return None if found.type == fs.FileType.NotFound else (found.size, found.mtime_ns)
+        return None if info.type == fs.FileType.NotFound else (info.size, info.mtime_ns)
 
     def _actions(self, version: int) -> list[dict[str, Any]] | None:
         """Request an entry of the log; None if it was cleaned away."""
@@ -179,7 +179,7 @@ def read_commit(version: int, actions: list[dict[str, Any]]) -> Commit:
         If its note is none.
     """
     told: dict[str, Any] = next(
-        (one["commitInfo"] for one in actions if "commitInfo" in one), {}
+        (action["commitInfo"] for action in actions if "commitInfo" in action), {}
     )
     return Commit(
         version=version,

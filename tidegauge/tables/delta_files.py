@@ -60,14 +60,14 @@ class DeltaFiles:
         fields = json.loads(self.log.table_at().schema().to_json())["fields"]
         kind: Any = None
         for part in column.split("."):
-            found = next((field for field in fields if field["name"] == part), None)
-            if found is None:
+            field = next((field for field in fields if field["name"] == part), None)
+            if field is None:
                 msg = f"event_time={column!r} is no column of {self.log.name}"
                 raise ValueError(msg)
             # Under column mapping statistics and files have names of their own.
-            physical = found["metadata"].get("delta.columnMapping.physicalName", part)
+            physical = field["metadata"].get("delta.columnMapping.physicalName", part)
             self._column.append(physical)
-            kind = found["type"]
+            kind = field["type"]
             fields = kind.get("fields", []) if isinstance(kind, dict) else []
         self._name = column
         self.kind = kind if isinstance(kind, str) else kind["type"]

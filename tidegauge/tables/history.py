@@ -55,19 +55,19 @@ def standing(newest_first: Iterable[Commit]) -> Commit | None:
     more. So the greatest of what each said last holds: before a job asked, it had seen all that is
     below its own former note.
     """
-    found: Commit | None = None
+    greatest: Commit | None = None
     said, looked = set[str](), 0
     for commit in newest_first:
         if commit.note is not None and commit.time is not None:
             if commit.note.declarer in said:
-                return found
+                return greatest
             said.add(commit.note.declarer)
-            if found is None or found.time is None or commit.time > found.time:
-                found = commit
-        looked += found is not None
+            if greatest is None or greatest.time is None or commit.time > greatest.time:
+                greatest = commit
+        looked += greatest is not None
         if commit.ends_notes or looked == LOOKED_BACK:
-            return found
-    return found
+            return greatest
+    return greatest
 
 
 def has_ended(newest_first: Iterable[Commit], *, had_notes: bool = False) -> bool:
@@ -77,7 +77,7 @@ def has_ended(newest_first: Iterable[Commit], *, had_notes: bool = False) -> boo
         if commit.time is not None:
             return False
         if commit.ends_notes:
-            return had_notes or any(one.time is not None for one in commits)
+            return had_notes or any(older.time is not None for older in commits)
     return False
 
 
@@ -143,22 +143,22 @@ def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Com
     TooOldError
         If the oldest commit that is kept is complete until then already.
     """
-    found: Commit | None = None
+    first: Commit | None = None
     said_less = set[str]()
     for commit in newest_first:
         if commit.note is not None and commit.time is not None:
             # Who said less than the time later had seen all that is here and below; see `standing`.
             if commit.note.declarer in said_less or len(said_less) == LOOKED_BACK:
-                return found
+                return first
             if commit.time >= time:
-                found = commit
+                first = commit
             else:
                 said_less.add(commit.note.declarer)
         if commit.ends_notes or commit.is_first:
-            return found
-    if found is not None and not said_less:
-        raise TooOldError(table, time, found.version)
-    return found
+            return first
+    if first is not None and not said_less:
+        raise TooOldError(table, time, first.version)
+    return first
 
 
 def covered(newest_first: Iterable[Commit], version: int) -> Iterator[Commit]:

@@ -43,11 +43,11 @@ class IcebergLog:
         with _told(name):
             loaded = load_catalog(properties.pop("name", "tidegauge"), **properties)
             self._take(loaded.load_table(name))
-        found = self._table.metadata.format_version
-        if found < _LEAST_FORMAT:
+        version = self._table.metadata.format_version
+        if version < _LEAST_FORMAT:
             cure = "upgrade it: ALTER TABLE … SET TBLPROPERTIES ('format-version' = '2')"
             raise UnreadableTableError(
-                name, f"is of format {found}, not {_LEAST_FORMAT}; {cure}"
+                name, f"is of format {version}, not {_LEAST_FORMAT}; {cure}"
             )
 
     @property
@@ -144,12 +144,12 @@ class SnapshotHistory:
         only_deletes: Callable[[Snapshot], bool] = lambda _: False,
     ) -> None:
         self._only_deletes = only_deletes
-        self._by_id = {one.snapshot_id: one for one in metadata.snapshots}
-        self._versions = {version_of(one) for one in metadata.snapshots}
+        self._by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        self._versions = {version_of(snapshot) for snapshot in metadata.snapshots}
         self._current = metadata.current_snapshot()
         log = [self.find(entry.snapshot_id) for entry in metadata.snapshot_log]
         self._rolled_back_to, self._begun_elsewhere = set[int](), set[int]()
-        for before, after in pairwise(one for one in log if one is not None):
+        for before, after in pairwise(snapshot for snapshot in log if snapshot is not None):
             if version_of(after) < version_of(before):
                 self._rolled_back_to.add(after.snapshot_id)
             elif not self._may_descend(after, before):
@@ -161,7 +161,10 @@ class SnapshotHistory:
 
     def at(self, version: int) -> Snapshot | None:
         """Find the snapshot of a version."""
-        return next((one for one in self._by_id.values() if version_of(one) == version), None)
+        return next(
+            (snapshot for snapshot in self._by_id.values() if version_of(snapshot) == version),
+            None,
+        )
 
     def ancestors(self, version: int | None = None) -> Iterator[Snapshot]:
         """List the snapshots from a version, or from the current one, back as far as they are kept."""
@@ -255,13 +258,13 @@ def _bounds(table: Table, files: list[DataFile]) -> dict[int, tuple[Any, Any]]:
     noted = [(file.lower_bounds or {}, file.upper_bounds or {}) for file in files]
     shared = [lows.keys() & highs.keys() for lows, highs in noted]
     ids = set.intersection(*shared) & table.schema().field_ids if shared else set[int]()
-    found = {}
+    bounds = {}
     for field in ids:
         kind: Any = table.schema().find_type(field)
         lows = [from_bytes(kind, low[field]) for low, _ in noted]
         highs = [from_bytes(kind, high[field]) for _, high in noted]
-        found[field] = min(lows), max(highs)
-    return found
+        bounds[field] = min(lows), max(highs)
+    return bounds
 
 
 def version_of(snapshot: Snapshot) -> int:

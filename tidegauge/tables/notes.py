@@ -98,8 +98,8 @@ class Note(BaseModel):
         ValueError
             If a note is there, and is none that this version can read.
         """
-        found = (_object(metadata) or {}).get(MEMBER)
-        return None if found is None else _valid(cls.model_validate, found)
+        member = (_object(metadata) or {}).get(MEMBER)
+        return None if member is None else _valid(cls.model_validate, member)
 
     def to_summary(self) -> dict[str, str]:
         """Write it as entries of the summary of an Iceberg snapshot."""
@@ -118,10 +118,12 @@ class Note(BaseModel):
             If a note is there, and is none that this version can read.
         """
         prefix = f"{MEMBER}."
-        found = {
-            name[len(prefix) :]: one for name, one in summary.items() if name.startswith(prefix)
+        members = {
+            name[len(prefix) :]: value
+            for name, value in summary.items()
+            if name.startswith(prefix)
         }
-        return _valid(cls.model_validate_strings, found) if found else None
+        return _valid(cls.model_validate_strings, members) if members else None
 
     def _written(self) -> dict[str, Any]:
         unsaid = {name for name in ("took_over", "shared") if not getattr(self, name)}
@@ -130,15 +132,15 @@ class Note(BaseModel):
 
 def _object(text: str | None) -> dict[str, Any] | None:
     try:
-        found = json.loads(text or "")
+        value = json.loads(text or "")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _valid(read: Callable[[Any], _N], found: object) -> _N:
+def _valid(read: Callable[[Any], _N], value: object) -> _N:
     try:
-        return read(found)
+        return read(value)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         place = ".".join(map(str, wrong["loc"]))

@@ -42,8 +42,8 @@ class ServiceMarks:
     def until_at(self, version: int) -> int | None:
         """Return until when a version is complete, ms: by the newest mark that it covers."""
         self._described()
-        found = self._thread.run(self._calls.marks_at_position({SEGMENT: version + 1}))
-        return found.lower
+        window = self._thread.run(self._calls.marks_at_position({SEGMENT: version + 1}))
+        return window.lower
 
     def version_at(self, time: int) -> int | None:
         """Find the version at which it is complete until a time; None if it is not yet."""
@@ -55,14 +55,14 @@ class ServiceMarks:
         """Wait until it is complete until a time, and return its version then."""
         self._described()
         self._thread.run(self._calls.wait_until(time, timeout))
-        found = self.version_at(time)
-        assert found is not None  # noqa: S101 (the mark that was waited for is there)
-        return found
+        version = self.version_at(time)
+        assert version is not None  # noqa: S101 (the mark that was waited for is there)
+        return version
 
     def _described(self) -> StreamInfo:
-        found = self._thread.run(self._calls.describe())
-        check_stream(self._stream, found.config)
-        return found
+        info = self._thread.run(self._calls.describe())
+        check_stream(self._stream, info.config)
+        return info
 
     def close(self) -> None:
         """Close the connections."""

@@ -123,10 +123,10 @@ def until_now(commits: Sequence[Commit], cursor: Cursor) -> int | None:
     cursor
         What it says still holds if nothing has ended notes since.
     """
-    found = standing(commits)
+    newest = standing(commits)
     if any(commit.ends_notes for commit in commits):
-        return None if found is None else found.time
-    times = [cursor.until, None if found is None else found.time]
+        return None if newest is None else newest.time
+    times = [cursor.until, None if newest is None else newest.time]
     return max(time for time in times if time is not None)
 
 

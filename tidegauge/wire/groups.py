@@ -24,7 +24,9 @@ MOST_LATE_WRITERS = 10
 
 def _check_by_stream(value: object) -> object:
     """Refuse a position without its stream, with what to send."""
-    if isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values()):
+    if isinstance(value, Mapping) and all(
+        isinstance(position, Mapping) for position in value.values()
+    ):
         return value
     msg = (
         f"{show_json(value)} is not a position for each stream; send an object such as "
@@ -96,8 +98,8 @@ class StateDocument(Request):
         """Write a state."""
         return cls(
             readers={
-                name: ReaderDocument(epoch=one.epoch, owned=by_stream(one.owned))
-                for name, one in state.readers.items()
+                name: ReaderDocument(epoch=reader.epoch, owned=by_stream(reader.owned))
+                for name, reader in state.readers.items()
             },
             unassigned=by_stream(state.unassigned),
             completed=by_stream(state.completed),
@@ -111,8 +113,8 @@ class StateDocument(Request):
         """Read a state back."""
         return groups.GroupState(
             readers={
-                name: groups.ReaderState(one.epoch, by_segment(one.owned))
-                for name, one in self.readers.items()
+                name: groups.ReaderState(reader.epoch, by_segment(reader.owned))
+                for name, reader in self.readers.items()
             },
             unassigned=by_segment(self.unassigned),
             completed=by_segment(self.completed),
@@ -305,10 +307,10 @@ class ReaderHeartbeat(Request):
 
 def by_stream(offsets: groups.Offsets) -> dict[str, dict[int, int]]:
     """Return offsets by stream, as messages have them."""
-    found: dict[str, dict[int, int]] = {}
+    streams: dict[str, dict[int, int]] = {}
     for ref in sorted(offsets):
-        found.setdefault(ref.stream, {})[ref.segment] = offsets[ref]
-    return found
+        streams.setdefault(ref.stream, {})[ref.segment] = offsets[ref]
+    return streams
 
 
 def by_segment(offsets: dict[str, dict[int, int]]) -> dict[groups.SegmentRef, int]:

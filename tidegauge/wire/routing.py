@@ -20,8 +20,8 @@ def owners(topology: Topology, keys: pa.Array) -> pa.Array:
     Raises ``LookupError`` if nothing grows, as `Topology.route` does.
     """
     distinct = keys.dictionary_encode()
-    found = [topology.route(_hash(key)) for key in distinct.dictionary.to_pylist()]
-    return pa.array(found, pa.int64()).take(distinct.indices)
+    segments = [topology.route(_hash(key)) for key in distinct.dictionary.to_pylist()]
+    return pa.array(segments, pa.int64()).take(distinct.indices)
 
 
 def split(topology: Topology, events: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -39,5 +39,5 @@ def split(topology: Topology, events: pa.RecordBatch) -> Iterator[tuple[int, pa.
 
 
 def _runs(ordered: pa.Array) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ordered.value_counts().to_pylist()
-    return found
+    runs: list[dict[str, Any]] = ordered.value_counts().to_pylist()
+    return runs

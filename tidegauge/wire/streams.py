@@ -232,7 +232,9 @@ class TopologyInfo(Answer):
 
     def to_topology(self) -> Topology:
         """Read the description back."""
-        return Topology((one.to_segment() for one in self.segments), revision=self.revision)
+        return Topology(
+            (segment.to_segment() for segment in self.segments), revision=self.revision
+        )
 
 
 class TopologyDescriptions:

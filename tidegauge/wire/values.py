@@ -102,7 +102,7 @@ class Request(BaseModel):
         try:
             return cls(**settings)
         except ValidationError as error:
-            wrong = [cls._describe(one) for one in error.errors()]
+            wrong = [cls._describe(problem) for problem in error.errors()]
             raise ValueError("; ".join(wrong)) from None
 
     @classmethod
