@@ -1,12 +1,13 @@
 """A stream of orders as its writers and operators see it, with answers short enough to quote."""
 
+import json
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import httpx
 
-from reader_client import StreamClient
+from reader_client import Reader, ReaderGroup, StreamClient
 from tests.patience import wait_until
 from tests.server import Api
 from writer_client import TimeReporter, Writer
@@ -72,6 +73,23 @@ class Shop(Api):
             return condition()
 
         wait_until(beat)
+
+    def group(self) -> ReaderGroup:
+        """Make a client of the group that has the name of the stream."""
+        return ReaderGroup(self.url, self.name)
+
+    def reader(self, name: str = "one") -> Reader:
+        """Make a reader of that group."""
+        return Reader(self.url, self.name, name)
+
+    def append(self, *events: tuple[str, int | None]) -> None:
+        """Append events of these keys and times, by nobody."""
+        lines = [{"key": key, "event_time": time, "value": "v"} for key, time in events]
+        self.client.post(
+            f"{self.path}/events",
+            content="\n".join(map(json.dumps, lines)),
+            headers={"content-type": "application/x-ndjson"},
+        ).raise_for_status()
 
     def marks(self) -> list[tuple[int, dict[int, int]]]:
         """List ``lower`` and cut of the first marks."""

@@ -118,3 +118,11 @@ curl -fsS $S/watermark $S/tail
     assert f'"watermark":{TIME}' in said.stdout.replace(" ", "")
     with StreamClient(shared_server.url, "stories/shell") as client:
         assert sorted(client.tail().tail.values()) == [0, 1]
+
+
+def test_an_address_may_name_all_of_ten_thousand_segments(shared_server: ServerProcess) -> None:
+    everywhere = dict.fromkeys(range(10_000), 2**63 - 1)
+    with StreamClient(shared_server.url, "stories/wide") as client:
+        client.create(segments=10_000)
+        assert client.tail(after=everywhere).tail == dict.fromkeys(range(10_000), 0)
+        assert client.marks_at_position(everywhere).passed is None

@@ -16,8 +16,6 @@ from tests.patience import until
 from tests.service.in_process import in_process
 from tidegauge.names import StreamName
 
-pytestmark = pytest.mark.about_sql
-
 NOON = 1_704_110_400_000
 DAY_MS = 86_400_000
 STREAM = "/v1/streams/tests/one"

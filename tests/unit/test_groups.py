@@ -1,0 +1,380 @@
+"""Reader groups over HTTP: where they start, what they refuse, and how their readers share.
+
+What a change of the state may do is checked by `test_group_laws`, and by a model in the properties.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.background import maintenance
+from controller.configuration import ServeSettings
+from controller.log.compaction import Compactor
+from reader_client import (
+    AsyncReader,
+    AsyncReaderGroup,
+    AsyncStreamClient,
+    StreamClient,
+    TimeWindow,
+)
+from tests.patience import until, wait_until
+from tests.service.in_process import in_process
+from tests.service.shop import Open, Shop
+from tests.simulation.quiet import QuietWorld
+
+NOW = 1_700_000_000_000
+HEARTBEAT_S = 0.1
+OF_READERS = {"heartbeat_ms": 100, "dead_after_ms": 200}
+
+
+@pytest.fixture
+def stream(open_shop: Open) -> Shop:
+    """A stream of two segments, the first of them with two events."""
+    shop = open_shop(log="embedded", segments=2)
+    shop.append(("a", None), ("a", None))
+    return shop
+
+
+@pytest.fixture
+def external(open_shop: Open) -> Shop:
+    """A stream of two partitions with marks at `NOW` and a second later."""
+    shop = open_shop(segments=2, max_segments=3, mark_resolution_ms=0)
+    for time, offset in ((NOW, 10), (NOW + 1_000, 20)):
+        shop.post("writers/w/note-time", time=time, position={"0": offset, "1": offset})
+    return shop
+
+
+def _path(shop: Shop) -> str:
+    return f"/v1/reader-groups/{shop.name}"
+
+
+def _create(shop: Shop, **options: object) -> httpx.Response:
+    return shop.client.put(_path(shop), json={"streams": [shop.name], **options})
+
+
+def _group(shop: Shop, **options: object) -> str:
+    _create(shop, **options).raise_for_status()
+    return _path(shop)
+
+
+def _join(shop: Shop, reader: str = "one") -> int:
+    joined = shop.client.post(f"{_path(shop)}/readers/{reader}").raise_for_status()
+    epoch: int = joined.json()["epoch"]
+    return epoch
+
+
+def _readers(shop: Shop) -> list[str]:
+    return list(shop.client.get(_path(shop)).json()["state"]["readers"])
+
+
+def _store(shop: Shop, change: Callable[[dict[str, Any]], object]) -> httpx.Response:
+    """Read the state of the group, change it, and store it."""
+    read = shop.client.get(f"{_path(shop)}/state")
+    state = read.json()
+    change(state)
+    match = {"if-match": read.headers["etag"]}
+    return shop.client.put(f"{_path(shop)}/state", json=state, headers=match)
+
+
+def _confirm(shop: Shop, position: dict[str, int], *, epoch: int = 1) -> httpx.Response:
+    report = {"epoch": epoch, "position": {shop.name: position}}
+    return shop.client.post(f"{_path(shop)}/readers/one/position", json=report)
+
+
+def _go_offline(shop: Shop, position: dict[str, int] | None, *, epoch: int = 1) -> Any:
+    last = {"epoch": epoch} | ({} if position is None else {"position": {shop.name: position}})
+    return shop.client.request("DELETE", f"{_path(shop)}/readers/one", json=last)
+
+
+def _refused(answer: httpx.Response, status: int, code: str) -> Any:
+    problem = answer.json()
+    assert (answer.status_code, problem.get("code")) == (status, code), problem
+    return problem
+
+
+# Where a group starts.
+
+INVALID = (422, "invalid_request")
+BEYOND = (409, "invalid_position")
+
+
+@pytest.mark.parametrize(
+    ("starts", "refusal", "field"),
+    [
+        ({"cut": {"0": 3}}, BEYOND, None),
+        ({"cut": {"0": -1}}, BEYOND, None),
+        ({"cut": {"2": 0}}, BEYOND, None),
+        ({"start": "latest", "start_time": 5}, INVALID, "start_time"),
+        ({"start_time": 1_704_110_400}, INVALID, "start_time"),
+        ({"start_time": 5, "start_cut": {}}, INVALID, "start_cut"),
+        ({"start_cut": {"calls/other": {"0": 0}}}, INVALID, "start_cut"),
+    ],
+)
+def test_a_group_starts_in_one_way_and_within_its_own_streams(
+    stream: Shop, starts: dict[str, Any], refusal: tuple[int, str], field: str | None
+) -> None:
+    if "cut" in starts:
+        starts = {"start_cut": {stream.name: starts["cut"]}}
+    problem = _refused(_create(stream, **starts), *refusal)
+    assert problem.get("errors", [{"field": None}])[0]["field"] == field
+
+
+def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Shop) -> None:
+    (error,) = _refused(_create(stream, start_cut={"0": 1}), *INVALID)["errors"]
+    assert error == {
+        "field": "start_cut",
+        "message": '{"0": 1} is not a position for each stream; send an object such as '
+        '{"scope/stream": {"0": 40, "1": 12}}',
+    }
+
+
+def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Shop) -> None:
+    problem = _refused(_create(stream, heartbeat_ms=5_000, dead_after_ms=1_000), *INVALID)
+    assert "heartbeat_ms, 5000: make it longer" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "position"),
+    [
+        ({}, {"0": 0, "1": 0}),
+        ({"start_time": NOW + 1_000}, {"0": 10, "1": 10}),
+        ({"cut": {"0": 10**12}}, {"0": 10**12, "1": 0}),
+    ],
+)
+def test_a_group_on_an_external_log_starts_at_a_time_or_a_cut(
+    external: Shop, starts: dict[str, Any], position: dict[str, int]
+) -> None:
+    if "cut" in starts:
+        starts = {"start_cut": {external.name: starts["cut"]}}
+    answer = _create(external, **starts).raise_for_status()
+    assert answer.json()["state"]["unassigned"] == {external.name: position}
+
+
+def test_where_an_external_log_ends_is_for_the_caller_to_say_until_it_has_ended(
+    external: Shop,
+) -> None:
+    problem = _refused(_create(external, start="latest"), *INVALID)
+    assert "send start_cut" in problem["detail"]
+    external.post("seal", position={"0": 20, "1": 20})
+    for cut in ({"0": -1}, {"2": 0}, {"0": 21}):
+        _refused(_create(external, start_cut={external.name: cut}), *BEYOND)
+
+
+@pytest.mark.parametrize(
+    ("start", "position", "read"),
+    [
+        ({}, {0: 0}, ["a", "b", "c", "d"]),
+        ({"start": "latest"}, {0: 2, 1: 1, 2: 1}, []),
+        ({"start_time": NOW + 1_500}, {0: 2, 1: 0, 2: 0}, ["c", "d"]),
+        ({"cut": {0: 1}}, {0: 1}, ["b", "c", "d"]),
+        ({"cut": {1: 1}}, {0: 2, 1: 1, 2: 0}, ["d"]),
+    ],
+)
+def test_a_group_starts_where_it_is_told_in_a_stream_that_was_scaled(
+    open_shop: Open, start: dict[str, Any], position: dict[int, int], read: list[str]
+) -> None:
+    shop = open_shop(log="embedded")
+    shop.append(("a", NOW), ("b", NOW + 1_000))
+    with StreamClient(shop.url, shop.name) as client:
+        client.split(0)
+    shop.append(("c", NOW + 2_000), ("d", NOW + 3_000))
+    if "cut" in start:
+        start = {"start_cut": {shop.name: start["cut"]}}
+    with shop.group() as group:
+        group.create([shop.name], **start)
+        assert group.position(shop.name) == position
+    found: list[str] = []
+    with shop.reader() as reader:
+        while events := reader.read_next(wait_ms=0):
+            found += [event.key for event in events]
+    assert sorted(found) == read
+
+
+def test_a_group_does_not_read_another_stream_of_the_name(stream: Shop) -> None:
+    group = _group(stream)
+    stream.client.delete(stream.path).raise_for_status()
+    stream.create(log="embedded", segments=2)
+    _refused(stream.client.post(f"{group}/readers/one"), 409, "stream_replaced")
+
+
+# What readers may say.
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reader": {}},
+        {"epochs": 1, "readers": {"one": {"epoch": 1, "owned": {}, "own": {}}}},
+        {"epochs": 1, "readers": {"one/two": {"epoch": 1, "owned": {}}}},
+        {"epochs": 1.0},
+    ],
+    ids=["an unknown field", "an unknown field of a reader", "a bad name", "a fraction"],
+)
+def test_a_state_that_cannot_be_is_not_stored(stream: Shop, wrong: dict[str, Any]) -> None:
+    path = f"{_group(stream)}/state"
+    before = stream.client.get(path).json()
+    _refused(_store(stream, lambda state: state.update(wrong)), *INVALID)
+    assert stream.client.get(path).json() == before
+
+
+def test_a_zombie_does_not_take_its_successor_offline(stream: Shop) -> None:
+    _group(stream)
+    assert [_join(stream), _join(stream)] == [1, 2]
+    assert _refused(_go_offline(stream, None), 409, "reader_fenced")["epoch"] == 2
+    _go_offline(stream, None, epoch=2).raise_for_status()
+
+
+def test_a_reader_gives_no_segment_back_that_it_does_not_own(stream: Shop) -> None:
+    _group(stream)
+    _join(stream)
+    refused = _refused(_go_offline(stream, {"0": 0}), 409, "invalid_transition")
+    said = f"reader 'one' does not own segment 0 of {stream.name}"
+    assert refused["detail"].startswith(said)
+    assert _readers(stream) == ["one"]
+
+
+def _own(shop: Shop, owned: dict[str, int], unassigned: dict[str, int]) -> httpx.Response:
+    def change(state: dict[str, Any]) -> None:
+        state["readers"]["one"]["owned"] = {shop.name: owned}
+        state["unassigned"] = {shop.name: unassigned} if unassigned else {}
+
+    return _store(shop, change)
+
+
+def test_nobody_confirms_what_was_not_written(stream: Shop) -> None:
+    def beyond(answer: httpx.Response, *, tail: int) -> None:
+        problem = _refused(answer, *BEYOND)
+        assert (problem["segment"], problem["offset"]) == (0, tail + 1)
+        assert problem["detail"].endswith(f"the tail of {stream.name} there is {tail}")
+
+    group = _group(stream)
+    _join(stream)
+    beyond(_own(stream, {"0": 3}, {"1": 0}), tail=2)
+    _own(stream, {"0": 2}, {"1": 0}).raise_for_status()
+    for call in (_confirm, _go_offline):
+        beyond(call(stream, {"0": 3}), tail=2)
+    stream.append(("a", None), ("a", None))
+    _confirm(stream, {"0": 3}).raise_for_status()
+    beyond(_confirm(stream, {"0": 5}), tail=4)
+    window = stream.client.get(f"{group}/time-window", params={"stream": stream.name}).json()
+    assert window["position"] == {"0": 3, "1": 0}
+
+
+def test_consumers_of_an_external_log_get_a_time_window(external: Shop) -> None:
+    group = _group(external)
+    _join(external)
+    _own(external, {"0": 0, "1": 0}, {}).raise_for_status()
+    window = []
+    for position in ({"0": 10}, {"1": 19}, {"0": 20, "1": 20}, {"0": 10**12}):
+        _confirm(external, position).raise_for_status()
+        of_stream = {"stream": external.name}
+        found = external.client.get(f"{group}/time-window", params=of_stream).json()
+        window.append((found["lower"], found["upper"]))
+    assert window == [(None, NOW), (NOW, NOW + 1_000), (NOW + 1_000, None), (NOW + 1_000, None)]
+
+
+def test_the_window_over_several_streams_tells_what_was_read_in_all_of_them(
+    open_shop: Open,
+) -> None:
+    one, two = (open_shop(log="embedded", mark_resolution_ms=0) for _ in range(2))
+    for shop, time in ((one, NOW), (one, NOW + 5_000), (two, NOW + 2_000)):
+        shop.append(("k", time))
+        shop.post("writers/w/note-time", time=time + 1_000)
+    with one.group() as group:
+        group.create([one.name, two.name])
+        windows = [group.get_time_window()]
+        with one.reader() as reader:
+            while reader.read_next(wait_ms=0, limit=1):
+                windows.append(group.get_time_window())
+            windows.append(reader.get_time_window())
+        assert windows[0] == TimeWindow(None, NOW + 3_000)
+        assert windows[-1] == TimeWindow(NOW + 3_000, None)
+        assert group.get_time_window(one.name) == TimeWindow(NOW + 6_000, None)
+
+
+# How readers share, and who is taken offline.
+
+
+def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(world: QuietWorld) -> None:
+    url, name = world.controllers[0].url, "shares/stream"
+    client, group = AsyncStreamClient(url, name), AsyncReaderGroup(url, name)
+    world.run(client.create(segments=4))
+    world.run(group.create([name], heartbeat_ms=int(HEARTBEAT_S * 1_000)))
+    readers: dict[str, AsyncReader] = {}
+
+    def owned() -> dict[str, int]:
+        state = world.run(group.describe()).state.readers
+        return {one: sum(map(len, reader.owned.values())) for one, reader in state.items()}
+
+    async def join(one: str) -> None:
+        readers[one] = AsyncReader(url, name, one)
+        await readers[one].open()
+
+    def share_out(happen: Coroutine[Any, Any, object]) -> list[int]:
+        world.run(happen)
+        world.sleep(1.5 * HEARTBEAT_S)
+        before = owned()
+        for one in sorted(readers, key=lambda one: -before.get(one, 0)):
+            assert world.run(readers[one].read_next(wait_ms=0)) == []
+        return sorted(owned().values())
+
+    assert share_out(join("a")) == [4]
+    assert share_out(join("b")) == [2, 2]
+    assert share_out(join("c")) == [1, 1, 2]
+    assert share_out(client.split(0, 3)) == [2, 2, 2]
+    assert share_out(client.merge([1, 2])) == [1, 2, 2]
+    assert share_out(readers.pop("b").close()) == [2, 3]
+    for reader in readers.values():
+        world.run(reader.close())
+
+
+def test_who_waits_takes_the_share_of_the_dead_without_being_asked_again(stream: Shop) -> None:
+    _group(stream, heartbeat_ms=100, dead_after_ms=300)
+    _join(stream)
+    _own(stream, {"0": 0, "1": 0}, {}).raise_for_status()
+    with stream.reader("heir") as heir:
+        assert [event.key for event in heir.read_next(wait_ms=30_000)] == ["a", "a"]
+        assert _readers(stream) == ["heir"]
+
+
+def test_dead_readers_go_offline_although_another_group_lost_its_stream(
+    open_shop: Open, stream: Shop
+) -> None:
+    doomed = open_shop(log="embedded")
+    for shop in (doomed, stream):
+        _group(shop, **OF_READERS)
+        _join(shop)
+    doomed.client.delete(doomed.path).raise_for_status()
+    wait_until(lambda: _readers(stream) == [])
+
+
+def test_a_dead_reader_goes_offline_however_long_compaction_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = "/v1/reader-groups/calls/group"
+
+    async def scene() -> None:
+        compacting = asyncio.Event()
+
+        async def compact(*_: object) -> None:
+            compacting.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(maintenance, "_PERIOD_S", 0.01)
+        monkeypatch.setattr(Compactor, "compact", compact)
+        settings = ServeSettings(database_url=f"sqlite:///{tmp_path}/one.db")
+        async with in_process(settings) as (app, client):
+            (await client.put("/v1/streams/calls/one", json={})).raise_for_status()
+            await compacting.wait()
+            wanted = {"streams": ["calls/one"]} | OF_READERS
+            (await client.put(group, json=wanted)).raise_for_status()
+            (await client.post(f"{group}/readers/dead")).raise_for_status()
+            (known,) = app.parts.groups
+            assert list(known.state.readers) == ["dead"]
+            await until(lambda: not known.state.readers)
+
+    asyncio.run(scene())
