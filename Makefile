@@ -75,7 +75,7 @@ $(OF_SPARK)/.ready: pyproject.toml constraints.txt
 	$(OF_SPARK)/bin/python -m pip install --quiet --constraint $(OF_SPARK)/constraints.txt --editable '.[test-spark]'
 	@touch $@
 
-# PySpark 4.1 leaves sockets open, which Python tells as warnings.
+# PySpark 4.1 leaves sockets open, which Python reports as warnings.
 test-spark: $(OF_SPARK)/.ready
 	@sh scripts/install_test_tools.sh
 	$(IN_MEMORY) $(OF_SPARK)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -m every_spark \
@@ -103,7 +103,7 @@ $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready: pyproject.toml constraints.txt
 	mvn --batch-mode --quiet --file tests/lake/$(FORMAT).pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
 	@touch $@
 
-# PySpark 4.1 leaves sockets open, which Python tells as warnings. `FORM=--soak` runs the long forms.
+# PySpark 4.1 leaves sockets open, which Python reports as warnings. `FORM=--soak` runs the long forms.
 PYTEST_OF_LAKE = $(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(1)/jars $(1)/bin/python -m pytest -q $(FORM) --numprocesses=2 --dist=loadfile \
 	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests/lake
 
@@ -119,7 +119,7 @@ demo-lake: $(OF_DELTA)/.ready
 test-orchestrators: setup
 	$(IN_MEMORY) $(BIN)/python -m tests.orchestrators $(ORCHESTRATORS)
 
-# The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
+# The long forms of what `make test` tries seldom, by other seeds; prints at the end what it tried.
 soak: setup
 	@sh scripts/install_test_tools.sh
 	$(PYTEST) --soak --timeout=3600 --hypothesis-show-statistics

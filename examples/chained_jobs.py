@@ -57,7 +57,7 @@ def hourly(flights: DataFrame) -> DataFrame:
 
 
 def daily(hours: DataFrame) -> DataFrame:
-    """Tell the mean delay of an airport's day, and that of its worst hour."""
+    """Return the mean delay of an airport's day, and that of its worst hour."""
     hour = F.from_json(F.col("value").cast("string"), _HOUR)
     return (
         hours.select("event_time", F.col("key").alias("origin"), hour.alias("hour"))

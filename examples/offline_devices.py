@@ -1,4 +1,4 @@
-"""Devices that fall silent, told of when they did, whatever the order in which readings come in.
+"""Devices that fall silent, reported at the time when they did, in whatever order readings come in.
 
 A device is offline when it was silent for 30 minutes of event time, and online with the next
 reading. The devices are generated: gateways hand their readings in, in disorder, some hours late
@@ -33,7 +33,7 @@ from writer_client import Writer
 
 
 class OfflineDevices(EventTimeProcessor):
-    """Tells when a device goes offline, and when it is back."""
+    """Reports when a device goes offline, and when it is back."""
 
     output = "device string, at timestamp, status string"
 
@@ -52,7 +52,7 @@ class OfflineDevices(EventTimeProcessor):
         ctx.set_timer("timeout", ctx.time + self.timeout)
 
     def on_timer(self, key: Key, name: str, ctx: Context) -> None:  # noqa: ARG002 (as called)
-        """Tell that none came."""
+        """Report that none came."""
         ctx.emit(key, ctx.time, "offline")
         self.is_offline.set(True)
 
@@ -98,7 +98,7 @@ def write_readings(url: str, stream: str, readings: Sequence[Reading]) -> None:
 
 
 def find_offline(spark: SparkSession, url: str, stream: str, timeout: timedelta) -> DataFrame:
-    """Tell of devices until the stream ends, some hours of event time a batch."""
+    """Report devices until the stream ends, some hours of event time a batch."""
     readings = read_stream(spark, url=url, stream=stream, maxEventTimePerTrigger="12 hours")
     changes = process(readings, OfflineDevices(timeout), key="key", columns=["value"])
     query = changes.output().writeStream.format("memory").queryName("changes").start()

@@ -16,7 +16,7 @@ from tidegauge.topology import Position
 class AsyncExclusiveReader:
     """The only reader of a group, for engines that keep offsets of their own.
 
-    The engine's checkpoint says where to read; the group is told, for its time window, its
+    The engine's checkpoint says where to read; the group learns it, for its time window, its
     lag and what it retains.
 
     Parameters

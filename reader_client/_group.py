@@ -106,8 +106,8 @@ class AsyncReaderGroup:
         UnknownGroupError
             If there is no such group.
         """
-        told = GroupProgress.of_settings(**progress)
-        await self.call("POST", "/progress", Answer, body=told)
+        reported = GroupProgress.of_settings(**progress)
+        await self.call("POST", "/progress", Answer, body=reported)
 
     async def delete(self) -> None:
         """Delete the group, and release the events that it retained."""
@@ -191,7 +191,7 @@ class AsyncReaderGroup:
     async def change(self, transition: Transition) -> GroupState:
         """Apply a transition to the newest state, and again after a lost race.
 
-        So does who is not told the outcome: what was done already changes nothing more.
+        It is repeated if the outcome is lost, too: what was done already changes nothing more.
         """
         async for attempt in self._transport.attempts():
             with attempt:

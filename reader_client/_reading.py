@@ -40,7 +40,7 @@ class Reading:
         member, share = self._member, self.share
         share.is_settled = False  # a look that is cut short is made again
         if member.heartbeat is not None:
-            member.heartbeat.unbalanced.clear()  # before the look, for what is told meanwhile
+            member.heartbeat.unbalanced.clear()  # before, for what the heartbeat learns meanwhile
         clients = sorted(member.clients.items())
         topologies = share.look({name: await client.describe() for name, client in clients})
         state = await member.change(step, returned=share.returned, topologies=topologies)

@@ -17,7 +17,7 @@ def step(
 ) -> GroupState:
     """Confirm what was returned, complete what is read, and take or release up to a fair share."""
     owned = state.readers[reader].owned if reader in state.readers else {}
-    # The race: it completed or released one, and was not told; then that is confirmed, too.
+    # The race: it completed or released one, and did not learn it; then that is confirmed, too.
     confirmed = {ref: offset for ref, offset in returned.items() if ref in owned}
     state = groups.advance(state, reader, epoch, confirmed)
     for ref, offset in dict(state.readers[reader].owned).items():

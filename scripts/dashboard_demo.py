@@ -153,7 +153,7 @@ class Demo:
             )
 
     def _read(self) -> None:
-        """Let two workers follow and one lag; a query tells its progress."""
+        """Let two workers follow and one lag; a query reports its progress."""
         for group in ("city/billing", "shop/reports"):
             state = self._call("GET", f"/v1/reader-groups/{group}")["state"]
             tails = {

@@ -57,7 +57,7 @@ _TIMESTAMP_CURES = {
 
 
 def schema_of(options: Options) -> StructType:
-    """Name the columns of a row; a topic tells more than the embedded log."""
+    """Name the columns of a row; a topic has more than the embedded log."""
     return SCHEMA if options.kafka is None else KAFKA_SCHEMA
 
 

@@ -29,7 +29,7 @@ if not (4, 1) <= _VERSION < (4, 4):
 KAFKA_CONNECTOR = "4.1.3" if _VERSION < (4, 2) else "4.2.0"
 """The newest of Spark's own Kafka connectors that this Spark runs with and that Maven has."""
 
-_TELLS_STARTS = _VERSION >= (4, 2)
+_GIVES_STARTS = _VERSION >= (4, 2)
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 _REPORT = "report"
 _REPORTED = "stream", "reader_group", "lag_ms", "backlog_rows"
@@ -42,7 +42,7 @@ else:  # 4.2 has them
         """How much Spark lets a batch read."""
 
     class SupportsTriggerAvailableNow:
-        """Marks a reader that Spark tells of ``availableNow``."""
+        """Marks a reader that Spark prepares for ``availableNow``."""
 
 
 __all__ = [
@@ -67,11 +67,11 @@ def arrow_schema(schema: "StructType") -> "pa.Schema":
 
 def for_this_spark(reader: DataSourceStreamReader) -> DataSourceStreamReader:
     """Return a reader as this Spark asks it: 4.2 says where a batch starts."""
-    return reader if _TELLS_STARTS else _WithoutStarts(reader)
+    return reader if _GIVES_STARTS else _WithoutStarts(reader)
 
 
 def is_stateful(plan: Any) -> bool:  # noqa: ANN401 (a plan of the JVM)
-    """Tell whether a plan shows that it keeps state; 4.3 can be asked."""
+    """Return whether a plan shows that it keeps state; 4.3 can be asked."""
     return _VERSION >= (4, 3) and bool(plan.containsStatefulOperator())
 
 
@@ -103,7 +103,7 @@ def report_of(latest_offset: dict[str, Any]) -> dict[str, Any]:
 @cache
 def warn_of_available_now() -> None:
     """Warn once of a trigger that ends too early; 4.2 asks a Python source whether it has more."""
-    if not _TELLS_STARTS:
+    if not _GIVES_STARTS:
         _log.warning(
             "trigger(availableNow=True) ends after one batch on Spark %s, and applies its bound in "
             "the next run: to drain a stream, leave the trigger out, then call "
@@ -115,7 +115,7 @@ def warn_of_available_now() -> None:
 class _WithoutStarts(DataSourceStreamReader):
     """Remembers for a reader where the next batch starts, and what it reports; see above.
 
-    That is where the newest batch ends. Spark tells a query that it starts again, in
+    That is where the newest batch ends. Spark passes a query that it starts again, in
     ``partitions``, which batch that was: from its end to its end.
     """
 

@@ -123,7 +123,7 @@ class TidegaugeDataSource(DataSource):
     def schema(self) -> StructType:
         """Name the columns of a row, unless the load is wrong: Spark asks for them at once.
 
-        What its readers raise, Spark tells when a query starts, below errors of its own.
+        What its readers raise, Spark shows when a query starts, below errors of its own.
         """
         options = read_options(dict(self.options))
         with _first_client(options) as client:

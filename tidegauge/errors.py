@@ -15,7 +15,7 @@ from tidegauge.topology import Position
 PROBLEMS: dict[str, type["ProblemError"]] = {}
 """Every problem by its code."""
 
-# An answer tells what is wrong with a request; it must not be as large as one of megabytes.
+# An answer says what is wrong with a request; it must not be as large as one of megabytes.
 _LONGEST_HALF = 500
 _MOST_ERRORS = 100
 

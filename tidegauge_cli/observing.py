@@ -165,7 +165,7 @@ def kafka(  # noqa: PLR0913 (options)
             service.transport,
             watching,
             settings=settings,
-            tell=lambda progress: _show(session, watching, progress),
+            show=lambda progress: _show(session, watching, progress),
             warn=warn,
         )
         return await _until_signal(observer.run, observer.stop)

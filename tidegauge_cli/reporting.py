@@ -95,7 +95,7 @@ def expire(session: Session, stream: Stream, writer: Writer) -> None:
 
 
 def _advice(registered: WriterRegistered) -> list[str]:
-    """Tell where the writer goes on, and how often it has to speak."""
+    """Return where the writer continues, and how often it has to report."""
     lines = []
     if registered.time is not None:
         since = describe_time(registered.time)

@@ -40,7 +40,7 @@ def _run_verb() -> None:
 
 
 def _run(app: Callable[[], None]) -> None:
-    """Run to the end, and write what is left of the output while its failure can be told."""
+    """Run to the end, and write what is left of the output while its failure can be reported."""
     try:
         app()
     except SystemExit as ending:

@@ -47,7 +47,7 @@ async def watch_stream(service: Service, path: str, *, as_json: bool) -> None:
     """Follow a stream until it is sealed; an outage of the service is shown once, and waited for."""
     console = Console()
     if as_json or not console.is_terminal:
-        await _tell_changes(service, path, as_json=as_json)
+        await _print_changes(service, path, as_json=as_json)
     else:
         await _redraw(service, path, console)
 
@@ -66,7 +66,7 @@ async def _redraw(service: Service, path: str, console: Console) -> None:
             last = now
 
 
-async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
+async def _print_changes(service: Service, path: str, *, as_json: bool) -> None:
     printed: object = None
     warned: str | None = None
     clock = await service.explain(path)

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _A = TypeVar("_A", bound=BaseModel)
 _OUTAGES = (ServiceUnreachableError, UnavailableError, UnexpectedAnswerError)
 _AGAIN_S = 2.0
-_TOLD_AFTER_S = 2.5
+_SHOWN_AFTER_S = 2.5
 """Of failing: longer than until the next try, and some seconds after the last answer."""
 _ANSWERS_IN_S = 0.5
 """Beyond what it was asked to wait. Longer counts as failing, and so is shown after 3 s."""
@@ -84,7 +84,7 @@ class Question:
         self.due_s = inf
 
     def fails_since_s(self) -> float:
-        """Tell since when there is no answer, by the monotonic clock."""
+        """Return since when there is no answer, by the monotonic clock."""
         return self.due_s if self.failure is None else self.failed_s
 
 
@@ -148,8 +148,8 @@ class Asking:
 
     def outage_of(self, questions: Iterable[Question]) -> Outage | None:
         """Return what keeps the service from answering one of them; None if it answers all."""
-        told_s = time.monotonic() - _TOLD_AFTER_S
-        failed = [one for one in questions if one.fails_since_s() < told_s]
+        since_s = time.monotonic() - _SHOWN_AFTER_S
+        failed = [one for one in questions if one.fails_since_s() < since_s]
         if not failed:
             return None
         first = min(failed, key=lambda one: one.answered_s)

@@ -88,7 +88,7 @@ class StreamWatch(Watch):
         The revisions of its marks, over wall clock.
     watermarks, fronts
         What the watermark was by its marks, and how far the first writer had noted by the
-        explanations, over wall clock: `upper` of a mark tells only of writers behind its cut.
+        explanations, over wall clock: `upper` of a mark counts only writers behind its cut.
     holders
         Who held it, over wall clock.
     """
@@ -151,7 +151,7 @@ class StreamWatch(Watch):
 
     async def _read_marks(self, path: str) -> None:
         """Wait for the next marks; the first time, read those of the last hour, as far as is cheap."""
-        # whoever was refused, or heard nothing, is told at once that there is an answer again
+        # whoever was refused, or heard nothing, learns at once that there is an answer again
         wait_ms = _WAIT_MS if self._waits else 0
         self._waits = False
         if self._revision is None:

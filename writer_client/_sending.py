@@ -97,7 +97,7 @@ class Sending:
         return sequence
 
     async def _learn(self, sealed: SegmentSealedError) -> Topology:
-        """Learn what continues a segment: the refusal tells, unless more has been scaled before."""
+        """Learn what continues a segment: the refusal lists it, unless more has been scaled before."""
         after = [SegmentInfo.model_validate(one).to_segment() for one in sealed.continuation]
         try:
             return self._outbox.topology.updated(after, sealed.topology_revision)

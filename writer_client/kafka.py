@@ -498,11 +498,11 @@ class NotingProducer(MemberFace, Opening):
 
 
 def _and_then(acknowledge: OnDelivery, given: OnDelivery) -> OnDelivery:
-    def acknowledge_and_tell(error: KafkaError | None, message: Message) -> None:
+    def acknowledge_and_call(error: KafkaError | None, message: Message) -> None:
         acknowledge(error, message)
         given(error, message)
 
-    return acknowledge_and_tell
+    return acknowledge_and_call
 
 
 def _check(settings: Mapping[str, Any], name: str) -> OnDelivery | None:

@@ -37,17 +37,17 @@ class Rereading(Generic[_Content]):
         self._take = take
         self._kept = kept
         self._taken = self._seen = [_version(path) for path in paths]
-        self._told: object = None
+        self._logged: object = None
         """The problem that was logged last, and of which files."""
 
     def check(self) -> None:
         """Read the files again if they changed and change no more."""
         before, self._seen = self._seen, [_version(path) for path in self._paths]
         if self._seen == self._taken:
-            if self._told is not None:
+            if self._logged is not None:
                 names = " and ".join(map(str, self._paths))
                 _log.info("%s can be read again, unchanged", names)
-            self._told = None
+            self._logged = None
         elif self._seen == before:
             self._read_again()
 
@@ -56,14 +56,14 @@ class Rereading(Generic[_Content]):
             content = self._read()
         except TidegaugeError as error:
             problem = (self._seen, str(error))
-            if problem != self._told:
-                self._told = problem
+            if problem != self._logged:
+                self._logged = problem
                 _log.error("%s; %s", error, self._kept)
             return
         if [_version(path) for path in self._paths] == self._seen:
             self._take(content)
             self._taken = self._seen
-            self._told = None
+            self._logged = None
 
 
 async def watch(*checks: Callable[[], None]) -> None:

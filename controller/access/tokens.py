@@ -149,7 +149,7 @@ def append_token(path: Path, stored: StoredToken) -> None:
     fields = stored.model_dump(exclude={"grants"}, exclude_none=True)
     fields["grants"] = {scope: sorted(roles) for scope, roles in stored.grants.items()}
     addition = tomlkit.dumps({"token": [fields]})
-    with _problems_told(path):
+    with _file_errors(path):
         if path.exists():
             text = _read(path)
             if any(one.name == stored.name for one in _parse(path, text).token):
@@ -169,7 +169,7 @@ def append_token(path: Path, stored: StoredToken) -> None:
 
 
 def _read(path: Path) -> str:
-    with _problems_told(path):
+    with _file_errors(path):
         if path.exists() and not path.is_file():
             reason = "this is not a regular file, so reading it may block"
             raise TokenFileError(path, reason)
@@ -177,7 +177,7 @@ def _read(path: Path) -> str:
 
 
 @contextmanager
-def _problems_told(path: Path) -> Iterator[None]:
+def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -71,9 +71,9 @@ class Sequencer:
         self.unstored = 0
         """How many changes the database failed to store, or nobody knows whether it did."""
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
-        """Told of every batch: how many changes, and the seconds its transaction took."""
+        """Called after every batch, with the number of changes, and the seconds its transaction took."""
         self.on_failure: Callable[[], None] = lambda: None
-        """Told of every transaction that failed."""
+        """Called after every transaction that failed."""
 
     def start(self) -> asyncio.Task[None]:
         """Begin to work, on the running event loop; the task ends when this is closed."""
@@ -225,7 +225,7 @@ class Sequencer:
             await self._roll_back(batch, decided, error)
             return
         self.on_batch(len(decided), seconds)
-        # Publish everything before anybody is answered: answers tell what is durable of all.
+        # Publish everything before anybody is answered: answers say what is durable of all.
         for touched in batch.touched:
             try:
                 touched.after_commit()
@@ -241,7 +241,7 @@ class Sequencer:
             submission.finish()
 
     def _decide(self, submissions: list[Submission], batch: Batch) -> list[Submission]:
-        """Decide as many as a batch takes; tell which do not fail."""
+        """Decide as many as a batch takes; return those that do not fail."""
         decided = []
         self._left = False
         for index, submission in enumerate(submissions):

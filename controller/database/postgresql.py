@@ -72,7 +72,7 @@ class ImpatientConnection(psycopg.Connection[Any]):
     """
 
     find_patience_s: Callable[[], float] = staticmethod(lambda: inf)
-    """Tells how long a server that was asked may say nothing."""
+    """Returns how long a server that was asked may say nothing."""
 
     def wait(self, gen: _Waiting[_T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 (psycopg's)
         """Wait for an answer."""
@@ -364,16 +364,16 @@ def upgrade_schema(address: DatabaseAddress) -> None:
 def _wait_for_name(host: str | None) -> None:
     """Wait for a while until a name is known: that of a container is once it runs."""
     deadline = monotonic() + _NAME_PATIENCE_S
-    told = False
+    is_logged = False
     while host and not {"/", ","} & set(host) and monotonic() < deadline:
         try:
             socket.getaddrinfo(host, None)
         except socket.gaierror as error:
-            if not told:
+            if not is_logged:
                 _log.warning(
                     "host %s: %s; asking for %g s", host, error.strerror, _NAME_PATIENCE_S
                 )
-                told = True
+                is_logged = True
             sleep(_NAME_PAUSE_S)
         else:
             return

@@ -161,7 +161,7 @@ class SqliteDatabase(Database):
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one in its place; None if there is none."""
+    """Return what distinguishes a file from another one in its place; None if there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -73,7 +73,7 @@ class Timing:
 def _log_lost(scope: Scope) -> None:
     """Log a call that is answered with 502, if it is an operator's.
 
-    Where no route tells what became of it, an operator may have done it.
+    Where no route reports what became of it, an operator may have done it.
     """
     if not operates(scope["method"], scope["path"]):
         return

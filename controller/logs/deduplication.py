@@ -4,7 +4,7 @@ import logging
 
 
 class LogOnce:
-    """Lines of a log, each written once until what they tell of is over."""
+    """Lines of a log, each written once until what they report is over."""
 
     def __init__(self, log: logging.Logger, level: int = logging.WARNING) -> None:
         self._log = log

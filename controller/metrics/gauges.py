@@ -106,12 +106,12 @@ class Gauges:
         shown = islice(groups, self.most_series)
         readers = (([str(group.name)], len(group.state.readers)) for group in shown)
         yield _labelled("group_readers", "Readers of each group.", ["group"], readers)
-        told = (
+        reported = (
             (str(group.name), progress)
             for group in groups
             if (progress := self._groups.progress_of(group)) is not None
         )
-        yield from _progress_families(list(islice(told, self.most_series)))
+        yield from _progress_families(list(islice(reported, self.most_series)))
 
 
 def _progress_families(shown: Sequence[tuple[str, NotedProgress]]) -> Iterator[Metric]:

@@ -60,7 +60,7 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     """Append events to one segment exactly once, by the rules for reports and of the log.
 
     The race: a change of the same batch seals the segment, and is not stored in the end. A client
-    that was told what continues it would route by numbers that other segments may get. So this
+    that learned what continues it would route by numbers that other segments may get. So this
     refusal is a result: it is given to the client once it is durable.
     """
     log = state.embedded_log()

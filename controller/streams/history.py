@@ -51,7 +51,7 @@ async def start_of(
 ) -> tuple[Position | None, bool]:
     """Find where to start so that no event at or above a time is missed; None: from the start.
 
-    Tells whether it is exact. On the embedded log it is: per segment the first event at which
+    Return whether it is exact, too. On the embedded log it is: per segment the first event at which
     the running maximum of event time reaches the time.
     """
     log, tails, topology = state.log, state.published.tails, state.published.topology

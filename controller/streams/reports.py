@@ -126,7 +126,7 @@ def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> W
 
 
 def expire(batch: Batch, state: StreamState, writer: str) -> WriterStatus:
-    """Drop a writer by hand; see `Aggregator.expire`. Tells what became of it."""
+    """Drop a writer by hand; see `Aggregator.expire`. Return what became of it."""
     state.refuse_if_deleted()
     now = state.now()
     state.aggregator.expire(writer, now=now)

@@ -63,7 +63,7 @@ class LoggedBatch:
 
         A stateful query emits nothing at or below Spark's watermark any more. One without state
         has none, but hands on what it reads: nothing below the least bound of its sources. A
-        source that is none of ours has no bound, unless `follow` tells it.
+        source that is none of ours has no bound, unless `follow` gives it one.
 
         Raises
         ------

@@ -44,7 +44,7 @@ class TableTick:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Read it back; more may be stored with it, which is told and not read."""
+        """Read it back; more may be stored with it, for people, which is not read."""
         return cls(**{name: stored[name] for name in _FIELDS})
 
 
@@ -126,7 +126,7 @@ def knows_snapshots(ends: Sequence[Any], snapshots: Snapshots) -> bool:
 
 
 def without_followed_tables(ends: Sequence[Any]) -> list[Any]:
-    """Leave out the ends of sources of tables of whose rows a source of ticks tells the bound.
+    """Leave out the ends of sources of tables of whose rows a source of ticks gives the bound.
 
     An offset of Iceberg names no table, so there they are left out if there are as many as ticks:
     each tick has counted the sources of its table.

@@ -75,7 +75,7 @@ class TickOffset:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Read it back; more may be stored with it, which is told and not read."""
+        """Read it back; more may be stored with it, for people, which is not read."""
         return cls(**{name: one for name, one in stored.items() if name in _FIELDS})
 
 
@@ -142,7 +142,7 @@ def position_of(topic: str, ends: Sequence[Any]) -> Position | None:
 
 
 def without_followed_topics(ends: Sequence[Any]) -> list[Any]:
-    """Leave out the ends of Kafka sources of whose rows a source of ticks tells the bound."""
+    """Leave out the ends of Kafka sources of whose rows a source of ticks gives the bound."""
     topics = {end["topic"] for end in filter(_is_of_ticks, ends)}
     return [end for end in ends if not (end and _is_of_kafka(end) and end.keys() <= topics)]
 

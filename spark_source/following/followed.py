@@ -270,7 +270,7 @@ class TableWatch:
         self._bound = start.bound
         self._marks = marks
         self._refreshed_at = self._rose_at = self._begun_at = monotonic()
-        self._is_told = False
+        self._is_warned = False
         self.revision = 0
         self.watermark: int | None = None
         self._find_newest()
@@ -285,7 +285,7 @@ class TableWatch:
         elif position is not None:
             found = self._passed(position)
         if found is None:
-            self._tell_why()
+            self._warn_once()
         return found
 
     @property
@@ -346,11 +346,15 @@ class TableWatch:
             self.revision, self.watermark = noted.version + 1, noted.time
             self._rose_at = monotonic()
 
-    def _tell_why(self) -> None:
+    def _warn_once(self) -> None:
         """Say once why the query has no watermark, if it had none for long."""
-        if self._is_told or self._bound is not None or monotonic() - self._begun_at < _SILENT_S:
+        if (
+            self._is_warned
+            or self._bound is not None
+            or monotonic() - self._begun_at < _SILENT_S
+        ):
             return
-        self._is_told = True
+        self._is_warned = True
         why = "what is read of it does not reach its first mark yet"
         if self.watermark is None and self._marks is not None:
             why = "its stream has no mark yet; ask `tidegauge why` who holds it"

@@ -1,4 +1,4 @@
-"""The id of a topic, which tells it from another one of its name."""
+"""The id of a topic, which another one of its name does not have."""
 
 import logging
 from collections.abc import Mapping

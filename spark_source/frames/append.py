@@ -62,7 +62,7 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
         SQL for the time of a row, a timestamp such as ``window.start``, by which late rows are
         counted.
     checkpoint
-        Of the query: where it goes on, and by what its batches are told apart.
+        Of the query: where it goes on, and by what its batches are numbered.
     output_delay, late_panes
         See `write_stream`: for ``window.start`` the size of the window.
     job

@@ -1,4 +1,4 @@
-"""Late rows are data: told apart by the source's flag, and kept where their window is open."""
+"""Late rows are data: separated by the source's flag, and kept where their window is open."""
 
 from datetime import timedelta
 

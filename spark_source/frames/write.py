@@ -114,7 +114,7 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
         The target, which is there already; tokens need the role to write, with ``seal`` to
         operate.
     checkpoint
-        Of the query: where it goes on, and by what its batches are told apart.
+        Of the query: where it goes on, and by what its batches are numbered.
     key, event_time, value
         See `as_events`.
     output_delay

@@ -90,14 +90,14 @@ class KafkaReader:
         at, reason = offsets.start, "no answer"
         give_up = time.monotonic() + _PATIENCE_S
         while at < offsets.stop:
-            reached, run, told = self._page(segment, at, offsets.stop)
+            reached, run, notices = self._page(segment, at, offsets.stop)
             if reached > at:
                 at = reached
                 if run is not None:
                     yield run
                 give_up = time.monotonic() + _PATIENCE_S
-            for one in told:
-                error, offset = one.error(), one.offset()
+            for notice in notices:
+                error, offset = notice.error(), notice.offset()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
                     at = max(at, offset or 0)
                     self._check_end(segment, at, offsets)
@@ -114,15 +114,15 @@ class KafkaReader:
     ) -> tuple[int, EventRun | None, list[Message]]:
         """Read on; return how far that reaches, the events below the stop, and what is no event."""
         page = self._consumer.consume(min(_PAGE, stop - at), _PAGE_S)
-        records = [one for one in page if one.error() is None]
-        told = []
+        records = [message for message in page if message.error() is None]
+        notices = []
         if len(records) < len(page):
-            told = [one for one in page if one.error() is not None]
+            notices = [message for message in page if message.error() is not None]
         if records:
             at = (records[-1].offset() or 0) + 1
             if at > stop:
                 records = [one for one in records if (one.offset() or 0) < stop]
-        return at, _run_of(segment, records) if records else None, told
+        return at, _run_of(segment, records) if records else None, notices
 
     def _check_end(self, segment: int, at: int, offsets: range) -> None:
         """Raise if the log itself ends before the offsets do, and not a replica of it."""
@@ -132,7 +132,7 @@ class KafkaReader:
                 raise EventsLostError(segment, at, at)
 
     def _checked(self, error: KafkaError, segment: int, at: int) -> str:
-        """Raise what does not pass by itself; tell what may."""
+        """Raise what does not pass by itself; return what may."""
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
             start, end = self._limits(segment)
             if not start <= at <= end:

@@ -75,7 +75,7 @@ class HostedOperator:
     columns
         What it reads besides key, event time, segment and offset.
     output
-        The columns of all its outputs; a string column ``output`` tells them apart.
+        The columns of all its outputs; a string column ``output`` names each row's.
     counted
         What it counts in a step.
     held

@@ -122,7 +122,7 @@ def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
 
 
 def _ahead(df: DataFrame) -> int:
-    """Tell by how many ms the bound is above Spark's watermark; 0 is sound for any stream."""
+    """Return by how many ms the bound is above Spark's watermark; 0 is sound for any stream."""
     return int(df.schema["event_time"].metadata.get(OPERATORS) == "any")
 
 

@@ -58,7 +58,7 @@ class PaneSpans:
         return panes, panes - (panes - self._offset) % self._slide + self._size
 
     def breaks(self, keys: Numbers, starts: Numbers, ends: Numbers) -> Breaks:  # noqa: ARG002
-        """Tell panes and windows apart by key and start."""
+        """Mark where another pane or window begins, by key and start."""
         return _differ(keys) | _differ(starts)
 
     def windows(self, rows: pa.Table, kept: pa.Table, gone: int) -> tuple[pa.Table, int]:  # noqa: ARG002
@@ -96,7 +96,7 @@ class LocalDaySpans:
         return starts[at], ends[at]
 
     def breaks(self, keys: Numbers, starts: Numbers, ends: Numbers) -> Breaks:  # noqa: ARG002
-        """Tell windows apart by key and start."""
+        """Mark where another window begins, by key and start."""
         return _differ(keys) | _differ(starts)
 
     def windows(self, rows: pa.Table, kept: pa.Table, gone: int) -> tuple[pa.Table, int]:  # noqa: ARG002

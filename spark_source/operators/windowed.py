@@ -143,7 +143,7 @@ def windowed(  # noqa: PLR0913 (options)
 
 
 def _check_kinds(assigner: object, aggregates: Mapping[str, object]) -> None:
-    """Refuse at once what could not be told from a failure on an executor."""
+    """Refuse at once what would look like a failure on an executor."""
     if not isinstance(assigner, Assigner):
         cure = "makes no windows; pass tumbling('1 hour'), sliding(…) or session(…)"
         raise InvalidOptionError("assigner", f"{assigner!r} {cure}")

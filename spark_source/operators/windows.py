@@ -104,7 +104,7 @@ class WindowOperator:
     def combine(self, rows: pa.Table) -> pa.Table:
         """Merge rows by key and span, but for those that may turn out to be late.
 
-        Which these are is told by the bound that the source has promised in each row; without
+        Which these are is decided by the bound that the source has promised in each row; without
         that column, all rows are left alone.
         """
         refuse_missing_times(rows)

@@ -1,1 +1,1 @@
-"""What a query tells of itself."""
+"""What a query reports of itself."""

@@ -1,4 +1,4 @@
-"""What a query tells of a batch, out of the progress that Spark hands to listeners and notebooks."""
+"""What a query reports of a batch, out of the progress that Spark hands to listeners and notebooks."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

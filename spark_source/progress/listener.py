@@ -1,4 +1,4 @@
-"""A listener of Spark that tells the service how far queries with a reader group have come."""
+"""A listener of Spark that reports to the service how far queries with a reader group have come."""
 
 import asyncio
 import logging
@@ -111,7 +111,7 @@ class ProgressListener(StreamingQueryListener, Closing):
         self._thread = LoopThread("tidegauge-progress")
         self._waiting: _Messages = {}
         self._groups: dict[str, AsyncReaderGroup] = {}
-        self._telling: dict[str, asyncio.Task[Any] | None] = {}
+        self._reporting: dict[str, asyncio.Task[Any] | None] = {}
         self._failing: set[str] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's)
@@ -121,12 +121,12 @@ class ProgressListener(StreamingQueryListener, Closing):
         """Report a batch."""
         run = self._runs.setdefault(event.progress.runId, _Run())
         run.take_in(read_progress(event.progress))
-        self._tell(run)
+        self._submit(run)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's)
         """Report again for an idle query, so that it does not seem silent."""
         if event.runId in self._runs:
-            self._tell(self._runs[event.runId])
+            self._submit(self._runs[event.runId])
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's)
         """Stop reporting."""
@@ -159,27 +159,27 @@ class ProgressListener(StreamingQueryListener, Closing):
                     run.take_in(read_progress(progress))
                     last = progress.batchId
                 if fresh or idle:
-                    self._tell(run)
+                    self._submit(run)
                 await asyncio.sleep(_LOOK_S)
         except Exception:  # noqa: BLE001 (there is nobody to raise it to)
             self.failures += 1
             _log.exception("stopped reporting the progress of %s", query.name or "a query")
 
-    def _tell(self, run: _Run) -> None:
+    def _submit(self, run: _Run) -> None:
         for group, message in run.messages.items():
             self._waiting[group] = message
-            self._thread.submit(self._tell_newest(group))
+            self._thread.submit(self._report_newest(group))
 
-    async def _tell_newest(self, group: str) -> None:
+    async def _report_newest(self, group: str) -> None:
         """Report what is waiting, unless that is under way: then continue with the newest."""
-        if group in self._telling:
+        if group in self._reporting:
             return
-        self._telling[group] = asyncio.current_task()
+        self._reporting[group] = asyncio.current_task()
         try:
             while (message := self._waiting.pop(group, None)) is not None:
                 await self._report(group, message)
         finally:
-            del self._telling[group]
+            del self._reporting[group]
 
     async def _report(self, group: str, message: dict[str, Any]) -> None:
         if group not in self._groups:
@@ -188,7 +188,7 @@ class ProgressListener(StreamingQueryListener, Closing):
             )
         try:
             await self._groups[group].report_progress(**message)
-        except Exception as error:  # noqa: BLE001 (no query fails since nobody is told of it)
+        except Exception as error:  # noqa: BLE001 (no query fails since a report fails)
             self.failures += 1
             if group not in self._failing:
                 self._failing.add(group)
@@ -202,6 +202,6 @@ class ProgressListener(StreamingQueryListener, Closing):
                 _log.warning("reports the progress of %s again", group)
 
     async def _close(self) -> None:
-        await asyncio.gather(*filter(None, self._telling.values()))
+        await asyncio.gather(*filter(None, self._reporting.values()))
         for client in self._groups.values():
             await client.aclose()

@@ -35,7 +35,7 @@ _OWN_FILE = "tidegauge-table"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a query that appends to a table was told; see `append_to_table`."""
+    """The options of a query that appends to a table; see `append_to_table`."""
 
     table: str
     format: Format
@@ -175,7 +175,7 @@ class TableJob:
         self._declarer.check_meanwhile(planned_at, former)
 
     def says_more(self, note: Note, former: int | None) -> bool:
-        """Whether a commit without rows is worth it, for the time that it tells."""
+        """Whether a commit without rows is worth it, for the time that it says."""
         return self._service is None and note.time is not None and note.time != former
 
     def commit_soon(self, spark: SparkSession, schema: StructType, note: Note) -> None:
@@ -360,7 +360,7 @@ class TableService:
             self._noted = promise.time
 
     def _note_again(self, position: Mapping[int, int]) -> None:
-        """Note the last time of this run behind a further position, or what a beat has told."""
+        """Note the last time of this run behind a further position, or what a beat has noted."""
         try:
             self._reporter.note_time(self._noted, position)
         except InvalidTimeError as refused:

@@ -66,7 +66,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Publish a batch, with what may be noted behind it; again after a crash, to no effect."""
         batch = Checkpoint(self._options.checkpoint).batch(batchId)
         promise = batch.promise(self._options.output_delay_ms)
-        events, transactions = _told(messages)
+        events, transactions = _reported(messages)
         with self._target() as target:
             try:
                 target.publish(
@@ -122,7 +122,7 @@ class BatchSink(DataSourceArrowWriter):
         the answer names its number.
         """
         number, note_time = self._incarnation, self._options.note_time
-        events, transactions = _told(messages)
+        events, transactions = _reported(messages)
         with self._target() as target:
             published = target.publish(number, events, transactions, note_time=note_time)
             if published.last != number:
@@ -182,7 +182,7 @@ def _in_requests(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _told(messages: Sequence[WriterCommitMessage | None]) -> tuple[pa.Table, list[str]]:
+def _reported(messages: Sequence[WriterCommitMessage | None]) -> tuple[pa.Table, list[str]]:
     """Read what the tasks reported, in their order."""
     tasks = [one for one in messages if isinstance(one, TaskRows)]
     tables = [pa.ipc.open_stream(one.events).read_all() for one in tasks if one.events]
@@ -191,5 +191,5 @@ def _told(messages: Sequence[WriterCommitMessage | None]) -> tuple[pa.Table, lis
 
 
 def _abort(target: Target, messages: Sequence[WriterCommitMessage | None]) -> None:
-    for transaction in _told(messages)[1]:
+    for transaction in _reported(messages)[1]:
         target.abort(transaction)

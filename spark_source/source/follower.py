@@ -151,7 +151,7 @@ class Follower:
     def _make_room(self) -> bool:
         """Leave out every second mark where the query waits for one that would not fit.
 
-        Tells whether there is room for more.
+        Return whether there is room for more.
         """
         most = max(2, min(_MARKS_KEPT, _ENTRIES_KEPT // len(self._extent.topology.segments)))
         if len(self._marks) >= most and self._falls_short:
@@ -196,7 +196,7 @@ class Follower:
             _log.warning("rows come and the watermark stands still: %s", sentence)
 
     def _explain_unreached(self, now: float) -> str:
-        """Warn of a mark that the log has not reached for long; tell so, or nothing."""
+        """Warn of a mark that the log has not reached for long; return the warning, or nothing."""
         with self._lock:
             oldest = self._marks[0] if self._marks else None
             ends, log_id = self._extent.ends, self._extent.log_id

@@ -17,7 +17,7 @@ _READER = "spark"
 
 
 class QueryGroup:
-    """What a query tells its reader group; one that stood elsewhere is set to its start, back too."""
+    """The reader group of a query: set to the query's start, back too, and advanced by its batches."""
 
     def __init__(self, options: Options, group: str, start: Position) -> None:
         self._stream = options.stream
@@ -27,7 +27,7 @@ class QueryGroup:
             options.url, group, _READER, token=options.token
         )
         try:
-            self._tell(self._reader.take_over, start)
+            self._move(self._reader.take_over, start)
         except BaseException:
             self._reader.close()
             raise
@@ -36,17 +36,17 @@ class QueryGroup:
     def confirm(self, end: Position) -> None:
         """Advance the group to the end of a batch; fenced if another query took it over."""
         if end != self._confirmed:
-            self._tell(self._reader.confirm, end)
+            self._move(self._reader.confirm, end)
             self._confirmed = end
 
     def close(self) -> None:
         """Go offline, unless another query took the group over."""
         self._reader.close()
 
-    def _tell(self, tell: Callable[[dict[str, Position]], None], reached: Position) -> None:
-        """Return where the query stands, or, if that is lost and may be, where the log ends."""
+    def _move(self, report: Callable[[dict[str, Position]], None], reached: Position) -> None:
+        """Report how far the query has read, or, if that is lost and may be, where the log ends."""
         try:
-            tell({self._stream: reached})
+            report({self._stream: reached})
         except InvalidPositionError as lost:
             tails = lost.stored_position
             if self._fails:
@@ -55,7 +55,7 @@ class QueryGroup:
             there = {
                 number: min(offset, tails.get(number, 0)) for number, offset in reached.items()
             }
-            tell({self._stream: there})
+            report({self._stream: there})
 
 
 def starting_position(options: Options, start: Position) -> Position:

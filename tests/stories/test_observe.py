@@ -365,7 +365,7 @@ def test_more_writers_than_a_stream_may_have_is_an_error_that_names_it(
 @pytest.mark.parametrize(
     ("words", "status", "problem"),
     [
-        (("--by", "user"), 2, "'user' tells no writers apart; write partition, key or"),
+        (("--by", "user"), 2, "'user' distinguishes no writers; write partition, key or"),
         (
             ("--event-time", "json:at"),
             2,

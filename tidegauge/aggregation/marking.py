@@ -67,7 +67,7 @@ class Marking:
         for report in passed:
             if report.following is None:
                 self._progress.classify(report.writer, self.watermark)
-        for writer in self._progress.told_up_to(target):
+        for writer in self._progress.registered_up_to(target):
             self._progress.classify(writer, self.watermark)
         return marks
 
@@ -91,8 +91,8 @@ class Marking:
         those that left stands at.
         """
         if self._roster.standings["live"]:
-            told = self._progress.least_told
-            return self._cut.take_reached(END_OF_TIME if told is None else told)
+            least = self._progress.least_registered
+            return self._cut.take_reached(END_OF_TIME if least is None else least)
         greatest = self._progress.greatest
         return self._cut.take_reached(END_OF_TIME if greatest is None else greatest)
 

@@ -60,7 +60,7 @@ class Membership:
             writer.life.grace = False
             if not writer.life.live:
                 self.come_back(writer)
-                writer.stand.at, writer.stand.by_report = self._told(), False
+                writer.stand.at, writer.stand.by_report = self._first_stand(), False
             self._clocks.start_anew(writer)
         self.classify(writer)
         return writer
@@ -175,7 +175,7 @@ class Membership:
         self.reached = min((time for time in noted if time is not None), default=None)
         self._changelog.restate_clocks = True
 
-    def _told(self) -> int | None:
+    def _first_stand(self) -> int | None:
         """Return where a writer stands that comes to the stream: what the others have reached."""
         watermark = self._marking.watermark
         if watermark is None or self.reached is None:

@@ -20,7 +20,7 @@ def pace_suffices(*, missing: int, risen: int, passed_ms: int, most_ms: int) -> 
     -------
     bool or None
         Whether they would wait for no longer, at that pace. None: it did not rise, or was measured
-        for too short a time to tell.
+        for too short a time.
     """
     if risen <= 0 or _LEAST_SHARE * passed_ms < most_ms:
         return None

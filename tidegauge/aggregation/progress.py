@@ -32,12 +32,12 @@ class Progress:
         self.returning: dict[Writer, None] = {}
         self._leader: Writer | None = None
         self._leader_stand = FIRST_TIME
-        self._told: dict[Writer, int] = {}
+        self._registered: dict[Writer, int] = {}
         """Live writers that are ahead by their registration, without a report, and where they stand."""
-        self._told_in_order: list[tuple[int, int, Writer]] = []
+        self._registered_in_order: list[tuple[int, int, Writer]] = []
         """The same as a heap; entries that are not true any more are skipped."""
         self._entries = 0
-        self._left_told: dict[Writer, None] = {}
+        self._left_registered: dict[Writer, None] = {}
         """Such writers that left."""
 
     def classify(self, writer: Writer, watermark: int | None) -> None:
@@ -60,12 +60,12 @@ class Progress:
         if writer.noted.time is None:
             _put(self.behind, writer, among=False)
             _put(self.joining, writer, among=live)
-            self._tell(writer, stand if ahead else None)
+            self._put_registered(writer, stand if ahead else None)
         else:
             _put(self.joining, writer, among=False)
             _put(self.behind, writer, among=holds)
-            if self._told:
-                self._told.pop(writer, None)
+            if self._registered:
+                self._registered.pop(writer, None)
         if ahead and stand is not None:
             self.follow(writer, stand)
 
@@ -93,23 +93,23 @@ class Progress:
         return None if self.leader is None else self.leader.stand.at
 
     @property
-    def least_told(self) -> int | None:
+    def least_registered(self) -> int | None:
         """The least that a live writer without a report stands at, ms."""
-        heap = self._told_in_order
-        while heap and self._told.get(heap[0][2]) != heap[0][0]:
+        heap = self._registered_in_order
+        while heap and self._registered.get(heap[0][2]) != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def told_up_to(self, watermark: int) -> list[Writer]:
+    def registered_up_to(self, watermark: int) -> list[Writer]:
         """List the writers without a report that stand at or below a new watermark."""
         writers = [
             writer
-            for writer in self._left_told
+            for writer in self._left_registered
             if writer.stand.at is None or writer.stand.at <= watermark
         ]
-        while (least := self.least_told) is not None and least <= watermark:
-            writer = heappop(self._told_in_order)[2]
-            del self._told[writer]
+        while (least := self.least_registered) is not None and least <= watermark:
+            writer = heappop(self._registered_in_order)[2]
+            del self._registered[writer]
             writers.append(writer)
         return writers
 
@@ -117,7 +117,7 @@ class Progress:
         """Remove a writer that is forgotten."""
         if writer.stand.ahead:
             self._set_ahead(writer, ahead=False)
-        self._left_told.pop(writer, None)
+        self._left_registered.pop(writer, None)
         self.returning.pop(writer, None)
 
     @property
@@ -125,16 +125,16 @@ class Progress:
         """Whether somebody is ahead of the watermark, and nobody holds it."""
         return bool(self.ahead) and not self.holders
 
-    def _tell(self, writer: Writer, stand: int | None) -> None:
+    def _put_registered(self, writer: Writer, stand: int | None) -> None:
         """Record where a writer stands that is ahead without a report; None if it is not."""
         live = writer.life.standing == "live"
-        _put(self._left_told, writer, among=stand is not None and not live)
+        _put(self._left_registered, writer, among=stand is not None and not live)
         if stand is None or not live:
-            self._told.pop(writer, None)
-        elif self._told.get(writer) != stand:
-            self._told[writer] = stand
+            self._registered.pop(writer, None)
+        elif self._registered.get(writer) != stand:
+            self._registered[writer] = stand
             self._entries += 1
-            heappush(self._told_in_order, (stand, self._entries, writer))
+            heappush(self._registered_in_order, (stand, self._entries, writer))
 
     def _set_ahead(self, writer: Writer, *, ahead: bool) -> None:
         writer.stand.ahead = ahead

@@ -63,15 +63,15 @@ class _OnceAMinute(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told_s: dict[str, float] = {}
+        self._logged_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the same was not logged within the last minute."""
         said, now_s = _without_time(record.getMessage()), time.monotonic()
-        if now_s - self._told_s.get(said, -_QUIET_S) < _QUIET_S:
+        if now_s - self._logged_s.get(said, -_QUIET_S) < _QUIET_S:
             return False
-        recent = {text: at for text, at in self._told_s.items() if now_s - at < _QUIET_S}
-        self._told_s = {**recent, said: now_s}
+        recent = {text: at for text, at in self._logged_s.items() if now_s - at < _QUIET_S}
+        self._logged_s = {**recent, said: now_s}
         return True
 
 
@@ -192,7 +192,7 @@ class Topic:
     def check_writable(self) -> None:
         """Raise `BrokerError` if this user may not write to it."""
         allowed = self._description(include_authorized_operations=True).authorized_operations
-        # Brokers before 2.3 tell nothing.
+        # Brokers before 2.3 do not say.
         if allowed and AclOperation.WRITE not in allowed:
             reason = f"this user may not write to topic {self.name!r}; allow it Write there"
             raise BrokerError(self.bootstrap, reason)
@@ -294,12 +294,12 @@ class Topic:
         reason = error.args[0] if error.args else None
         if isinstance(reason, KafkaError) and reason.code() in _UNKNOWN:
             return UnknownTopicError(self.bootstrap, self.name)
-        told = _without_time(reason.str()) if isinstance(reason, KafkaError) else "no answer"
+        problem = _without_time(reason.str()) if isinstance(reason, KafkaError) else "no answer"
         if not _is_transient(error):
-            return BrokerError(self.bootstrap, told)
+            return BrokerError(self.bootstrap, problem)
         self._admin.poll(0)
         heard = [] if self._heard is None else [_without_time(self._heard.str())]
-        return BrokerError(self.bootstrap, "; ".join([told, *heard, _CURE]))
+        return BrokerError(self.bootstrap, "; ".join([problem, *heard, _CURE]))
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -50,7 +50,7 @@ _A = TypeVar("_A", bound=BaseModel)
 _POLL_MS = 30_000
 """How long one long poll of the marks lasts: the most that the service takes."""
 _LAST_WORD_S = 5.0
-"""How long a service may take to tell why a time was not reached: a busy one, some seconds."""
+"""How long a service may take to say why a time was not reached: a busy one, some seconds."""
 
 
 class WatermarkTimeoutError(TidegaugeError, TimeoutError):

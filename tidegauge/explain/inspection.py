@@ -221,7 +221,7 @@ class Inspection:
     def _doubtful_lead_ms(self) -> int | None:
         """Return how far the leader stands ahead of all other live writers, if that is doubtful.
 
-        Of two writers nobody can tell which one is wrong. More than `MOST_COUNTED` are not compared.
+        Of two writers either may be wrong. More than `MOST_COUNTED` are not compared.
         """
         progress, skew_ms = self.progress, self.settings.max_future_skew_ms
         leader, ahead, behind = progress.leader, progress.ahead, progress.behind
@@ -284,7 +284,7 @@ class Inspection:
         goal = leader.stand.at if leader is not None else newest.lower if newest else None
         if writer.stand.at is None or goal is None or (newest is not None and newest.final):
             return None
-        # Two times can lie further apart than 64 bits tell.
+        # Two times can lie further apart than 64 bits hold.
         return min(max(0, goal - writer.stand.at), END_OF_TIME)
 
     @property

@@ -202,7 +202,7 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
     IncompleteTableError
         If it is not complete until then when the timeout is over; a ``TimeoutError``.
     WatermarkTimeoutError
-        The same, by the marks of the service; it tells why.
+        The same, by the marks of the service; it says why.
     TooOldError
         See `version_at`.
     TypeError

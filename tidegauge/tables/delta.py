@@ -100,7 +100,7 @@ class DeltaLog:
         return self._from(top)
 
     def committed(self, query: str) -> int | None:
-        """Tell the newest batch of a query that the table had when it was opened; None if none."""
+        """Return the newest batch of a query that the table had when it was opened; None if none."""
         return self._table.transaction_version(query)
 
     def _from(self, version: int) -> Iterator[Commit]:
@@ -122,7 +122,7 @@ class DeltaLog:
         self._seen = self._stamp(self._newest)
 
     def _stamp(self, version: int) -> tuple[int, int | None] | None:
-        """Tell the size and the time of an entry of the log; None if there is none."""
+        """Return the size and the time of an entry of the log; None if there is none."""
         try:
             info = self._files.get_file_info(_entry(version))
         except OSError as error:
@@ -178,23 +178,23 @@ def read_commit(version: int, actions: list[dict[str, Any]]) -> Commit:
     ValueError
         If its note is none.
     """
-    told: dict[str, Any] = next(
+    commit_info: dict[str, Any] = next(
         (action["commitInfo"] for action in actions if "commitInfo" in action), {}
     )
     return Commit(
         version=version,
-        note=Note.from_metadata(told.get("userMetadata")),
-        ends_notes=_takes_back(told) and not _moves_rows(actions),
+        note=Note.from_metadata(commit_info.get("userMetadata")),
+        ends_notes=_takes_back(commit_info) and not _moves_rows(actions),
         has_rows=any(map(_brings_rows, actions)),
-        at=told.get("timestamp", 0),
+        at=commit_info.get("timestamp", 0),
         is_first=version == 0,
     )
 
 
-def _takes_back(told: Mapping[str, Any]) -> bool:
+def _takes_back(commit_info: Mapping[str, Any]) -> bool:
     """Whether a commit may replace what the table had: all of it, or by what it had before."""
-    operation: str = told.get("operation", "")
-    parameters = told.get("operationParameters") or {}
+    operation: str = commit_info.get("operation", "")
+    parameters = commit_info.get("operationParameters") or {}
     overwrites = parameters.get("mode") == "Overwrite" and not _is_partial(parameters)
     # So does each batch of a query in complete mode.
     overwrites = overwrites or parameters.get("outputMode") == "Complete"
@@ -216,7 +216,7 @@ def _moves_rows(actions: list[dict[str, Any]]) -> bool:
 
 
 def _brings_rows(action: Mapping[str, Any]) -> bool:
-    """Whether an action has rows that a stream reads; a number that is not told may be any."""
+    """Whether an action has rows that a stream reads; a number that is not noted may be any."""
     added = action.get("add") or action.get("cdc")
     if added is None or not added.get("dataChange", True):
         return False

@@ -1,4 +1,4 @@
-"""What can go wrong with the time that tables tell."""
+"""What can go wrong with the time of tables."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -31,7 +31,7 @@ class UnreadableTableError(TableError):
 
     @classmethod
     def of(cls, table: str, error: Exception, cure: str = "") -> Self:
-        """Tell what a library failed with in one line, and what to do."""
+        """Make the error of what a library failed with: one line of it, and what to do."""
         reason = str(error).strip().partition("\n")[0].rstrip("!.") or type(error).__name__
         reason = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
         return cls(table, f"{reason}; {cure}" if cure else reason)

@@ -40,7 +40,7 @@ class IcebergLog:
         self.name = name
         self._deletes: dict[int, bool] = {}
         properties = dict(catalog)
-        with _told(name):
+        with _failures_of(name):
             loaded = load_catalog(properties.pop("name", "tidegauge"), **properties)
             self._take(loaded.load_table(name))
         version = self._table.metadata.format_version
@@ -67,7 +67,7 @@ class IcebergLog:
 
     def refresh(self) -> None:
         """Read the newest metadata."""
-        with _told(self.name):
+        with _failures_of(self.name):
             self._take(self._table.catalog.load_table(self.name))
 
     def newest_first(self) -> Iterator[Commit]:
@@ -107,8 +107,8 @@ class IcebergLog:
         snapshot = self._history.find(snapshot_id)
         if snapshot is None:
             return None
-        told = summary_of(snapshot)
-        files = int(told.get("total-data-files" if all_files else "added-data-files", "0"))
+        summary = summary_of(snapshot)
+        files = int(summary.get("total-data-files" if all_files else "added-data-files", "0"))
         if position >= files:
             return snapshot.sequence_number
         before = None if all_files else self._history.find(snapshot.parent_snapshot_id)
@@ -122,7 +122,7 @@ class IcebergLog:
         """Whether an overwrite of all files looks as a DELETE does; its manifests are read once."""
         key = snapshot.snapshot_id
         if key not in self._deletes:
-            with _told(self.name):
+            with _failures_of(self.name):
                 self._deletes[key] = only_deletes(self._table, snapshot)
         return self._deletes[key]
 
@@ -182,11 +182,11 @@ class SnapshotHistory:
             If a note is none.
         """
         for snapshot in self.ancestors():
-            version, told = version_of(snapshot), summary_of(snapshot)
+            version, summary = version_of(snapshot), summary_of(snapshot)
             # What came behind was taken back, and the note of this one rests on it.
             is_back = snapshot.snapshot_id in self._rolled_back_to
             try:
-                note = None if is_back else Note.from_summary(told)
+                note = None if is_back else Note.from_summary(summary)
             except ValueError as error:
                 raise InvalidNoteError(table, version, str(error)) from None
             yield Commit(
@@ -239,9 +239,9 @@ def only_deletes(table: Table, snapshot: Snapshot) -> bool:
     It has fewer rows than before, and none of its columns has a value beyond those that were
     there. An overwrite that looks so too leaves what such a DELETE and UPDATE could have left.
     """
-    told = summary_of(snapshot)
-    added, deleted = (int(told.get(f"{what}-records", "0")) for what in ("added", "deleted"))
-    if not 0 < added < deleted or told.get("replace-partitions") == "true":
+    summary = summary_of(snapshot)
+    added, deleted = (int(summary.get(f"{what}-records", "0")) for what in ("added", "deleted"))
+    if not 0 < added < deleted or summary.get("replace-partitions") == "true":
         return False
     files: dict[bool, list[DataFile]] = {True: [], False: []}
     for entry in changed_entries(table, snapshot):
@@ -285,8 +285,8 @@ def operation_of(snapshot: Snapshot) -> Operation | None:
 
 def _replaces_all(snapshot: Snapshot) -> bool:
     """Whether it keeps no file: an overwrite, or what pyiceberg does first, which deletes all."""
-    operation, told = operation_of(snapshot), summary_of(snapshot)
-    added, total = told.get("added-data-files"), told.get("total-data-files")
+    operation, summary = operation_of(snapshot), summary_of(snapshot)
+    added, total = summary.get("added-data-files"), summary.get("total-data-files")
     if operation == Operation.OVERWRITE:
         return added is not None and added == total
     return operation == Operation.DELETE and total == "0"
@@ -299,7 +299,7 @@ def _may_bring_rows(snapshot: Snapshot) -> bool:
 
 
 @contextmanager
-def _told(table: str) -> Iterator[None]:
+def _failures_of(table: str) -> Iterator[None]:
     """Raise as an error of ours what a catalog and its libraries fail with, each in its own way."""
     try:
         yield

@@ -133,10 +133,10 @@ class IcebergFiles:
         return extent_of(self, files)
 
     def _change(self, snapshot: Snapshot) -> Change:
-        told = summary_of(snapshot)
-        is_counted = "total-data-files" in told
+        summary = summary_of(snapshot)
+        is_counted = "total-data-files" in summary
         if operation_of(snapshot) == Operation.REPLACE or (
-            is_counted and not any(told.get(name, "0") != "0" for name in _CHANGES)
+            is_counted and not any(summary.get(name, "0") != "0" for name in _CHANGES)
         ):
             return Change()
         added, removed = list[File](), list[File]()

@@ -36,7 +36,7 @@ class ServiceMarks:
         self._thread = LoopThread("tidegauge-table")
 
     def watermark(self) -> int | None:
-        """Tell until when the table is complete, ms."""
+        """Return until when the table is complete, ms."""
         return self._described().watermark
 
     def until_at(self, version: int) -> int | None:

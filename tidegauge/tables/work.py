@@ -52,7 +52,7 @@ class Cursor:
         try:
             version, until, table_id = json.loads(text)
             if not isinstance(table_id, str):
-                raise TypeError  # noqa: TRY301 (told below)
+                raise TypeError  # noqa: TRY301 (raised again below)
             return cls(int(version), int(until), table_id)
         except (TypeError, ValueError):
             msg = f"since={text[:80]!r} is no cursor of a table; pass cursor of a former look"

@@ -156,7 +156,7 @@ def _is_far(water: tuple[int, int] | None, deep: tuple[int, int] | None) -> bool
 
 
 def _pair(bounds: tuple[int, int] | None, base: int) -> list[int] | None:
-    """Tell both bounds as offsets; None if a browser cannot hold one of them."""
+    """Return both bounds as offsets; None if a browser cannot hold one of them."""
     if bounds is None:
         return None
     low, high = (bound - base for bound in bounds)

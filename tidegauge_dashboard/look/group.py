@@ -263,7 +263,7 @@ def _behind_of(
 
 
 def progress_of(progress: NotedProgress | None, *, now_ms: int) -> Part | None:
-    """Draw what the query tells that reads with the group; None without news."""
+    """Draw what the query reports that reads with the group; None without news."""
     if progress is None:
         return None
     times = Times.of(follows_clock=True, example=progress.bound)

@@ -23,7 +23,7 @@ _MOVING: frozenset[State] = frozenset({"moving", "late", "catching"})
 
 
 def brief_of(info: StreamInfo, clock: Watermark, stood_from_ms: int | None) -> StreamBrief:
-    """Tell of a described stream what the list would tell, so that it is judged alike."""
+    """Return of a described stream what the list has of it, so that it is judged alike."""
     fields = {name: getattr(clock.explanation, name) for name in _SHARED}
     holders = clock.explanation.holders
     return StreamBrief.model_validate(

@@ -86,7 +86,7 @@ class Times:
 
     @classmethod
     def of(cls, *, follows_clock: bool, example: int | None) -> "Times":
-        """Tell from one of them; END_OF_TIME and None are no example."""
+        """Decide by one of them; END_OF_TIME and None are no example."""
         if example is None or example == END_OF_TIME:
             return cls(follows_clock, follows_clock)
         return cls(follows_clock, is_date(example))

@@ -30,7 +30,7 @@ with needs_extra("observe", extra="kafka"):
 _NOTE_S = 0.5
 """At the end, one report of a writer in so long: less than readers notice, and 10 000 writers can."""
 _LOOK_S = 1.0
-_TELL_S = 5.0
+_SHOW_S = 5.0
 _POLL_S = 0.1
 _MOST = 5_000
 """Records a turn: some 50 ms of work, so that notes are in time."""
@@ -60,7 +60,7 @@ class KafkaObserver:
         What it reads, and how.
     settings
         Of librdkafka; ``bootstrap.servers`` at least.
-    tell
+    show
         Takes `Progress` every few seconds, and at the end.
     warn
         Takes a line about what is wrong and does not end it.
@@ -72,12 +72,12 @@ class KafkaObserver:
         watching: Watching,
         *,
         settings: Mapping[str, Any],
-        tell: Callable[[Progress], object],
+        show: Callable[[Progress], object],
         warn: Callable[[str], object],
     ) -> None:
         self._watching = watching
         self._settings = settings
-        self._tell, self._warn = tell, warn
+        self._show, self._warn = show, warn
         self._calls = ObserverCalls(transport, watching.stream)
         self._observation = Observation(
             watching.guess, idle_ms=_ms(watching.idle), hold_ms=_ms(watching.hold_limit)
@@ -149,7 +149,7 @@ class KafkaObserver:
         await self._make_room(len(self._first_ends))
 
     async def _observe(self, consumer: Consumer) -> None:
-        noted_s = told_s = time.monotonic()
+        noted_s = shown_s = time.monotonic()
         while not self._stopping.is_set() and not self._is_done():
             found = await self._loop.run_in_executor(
                 self._thread, consumer.consume, _MOST, _POLL_S
@@ -160,11 +160,11 @@ class KafkaObserver:
             if self._observation.has_steps or time.monotonic() - noted_s >= _NOTE_S:
                 await self._report()
                 noted_s = time.monotonic()
-            if time.monotonic() - told_s >= _TELL_S:
-                told_s = time.monotonic()
-                self._tell(self._progress())
+            if time.monotonic() - shown_s >= _SHOW_S:
+                shown_s = time.monotonic()
+                self._show(self._progress())
         await self._report(at_end=self._is_done())
-        self._tell(self._progress())
+        self._show(self._progress())
 
     async def _report(self, *, at_end: bool = False) -> None:
         if self._look is not None:
@@ -363,23 +363,23 @@ class KafkaObserver:
 
     async def _keep_looking(self) -> None:
         """Ask where the partitions end, again and again."""
-        is_told = False
+        has_warned = False
         while True:
             started_ms, read = wall_ms(), self._observation.partitions.position
             try:
                 self._ends = await asyncio.to_thread(self._topic.ends)
                 self._refuse_beyond(read, self._ends)
             except BrokerError as error:
-                if not is_told:
+                if not has_warned:
                     self._warn(f"{error}; nothing is noted while it is away")
-                is_told = True
+                has_warned = True
             except Exception as error:  # noqa: BLE001 (raised by the loop, which else waits for looks)
                 self._failure = error
                 return
             else:
-                if is_told:
+                if has_warned:
                     self._warn(f"Kafka at {self._topic.bootstrap} answers again")
-                is_told, self._look = False, Look(started_ms, self._ends)
+                has_warned, self._look = False, Look(started_ms, self._ends)
             await asyncio.sleep(_LOOK_S)
 
 

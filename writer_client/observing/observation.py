@@ -112,7 +112,7 @@ class Observation:
             return
         self.sources.counts.events += 1
         self.sources.counts.unreadable += row.event_time is None
-        # A clock that is ahead tells nothing of when its record was stored.
+        # A clock that is ahead does not show when its record was stored.
         if row.logged_ms is not None and row.logged_ms <= wall_ms:
             self.partitions.pass_to(row.partition, row.logged_ms)
         if row.writer is not None:

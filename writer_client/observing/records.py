@@ -1,4 +1,4 @@
-"""What a record of Kafka tells an observer: whose it is, where it lies, and when it happened."""
+"""What an observer reads from a record of Kafka: whose it is, where it lies, and when it happened."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -31,7 +31,7 @@ class Records:
     def __init__(self, watching: Watching, warn: Callable[[str], object]) -> None:
         self._watching = watching
         self._warn = warn
-        self._is_nameless_told = False
+        self._has_warned = False
         self.unreadable: str | None = None
 
     def row(self, message: LoggedRecord) -> Row:
@@ -59,8 +59,8 @@ class Records:
         return None if self._watching.is_excepted(value, writer) else writer
 
     def _warn_of_nameless(self, message: LoggedRecord, writer: str, value: str) -> None:
-        if not self._is_nameless_told:
-            self._is_nameless_told = True
+        if not self._has_warned:
+            self._has_warned = True
             partition, offset = place_of(message)
             self._warn(
                 f"record {partition}:{offset} has no such header or key (--by); writer {writer!r} "

@@ -72,7 +72,7 @@ def parse_by(text: str) -> ReadValue | None:
         return lambda record: record.key()
     if kind == "header" and name:
         return lambda record: _header(record, name)
-    msg = f"{text!r} tells no writers apart; write partition, key or header:NAME"
+    msg = f"{text!r} distinguishes no writers; write partition, key or header:NAME"
     raise ValueError(msg)
 
 

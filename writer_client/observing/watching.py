@@ -18,9 +18,9 @@ class Watching(NamedTuple):
     stream, topic
         Whose time it notes, and what it reads.
     value_of
-        Tells writers of a partition apart; None: one for each partition.
+        Returns what distinguishes the writers of a partition; None: one for each partition.
     time_of
-        Tells the event time.
+        Returns the event time.
     guess
         How time is guessed.
     idle

@@ -136,7 +136,7 @@ async def list_groups(  # noqa: PLR0913 (parts of one request)
     found: WindowsOf,
     *,
     windows: Annotated[
-        bool, Query(description="Tell the time windows of each group in its streams.")
+        bool, Query(description="Return the time windows of each group in its streams.")
     ] = False,
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,

@@ -22,7 +22,7 @@ def check_host(headers: Headers) -> None:
 
     A browser lets a page talk to the site that it came from. If its author has that name mean
     127.0.0.1 (DNS rebinding), the page talks to what listens there; but its browser goes on to send
-    the name, and by that it is told apart where nobody is asked for a token. Starlette's
+    the name, which shows where it comes from if nobody is asked for a token. Starlette's
     `TrustedHostMiddleware` knows no addresses, refuses calls without a name, and answers no problem document.
     """
     for name, value in headers:
@@ -89,7 +89,7 @@ def check_page(headers: Headers) -> None:
     """Refuse what a browser may have sent for a page of another site, without asking first.
 
     Where no body is needed, such a page has to say that it is JSON all the same: then its browser
-    asks. ``Sec-Fetch-Site`` tells whose page it is, also behind a proxy that speaks TLS.
+    asks. ``Sec-Fetch-Site`` says whose page it is, also behind a proxy that speaks TLS.
     """
     given, page = "", b""
     for name, value in headers:
