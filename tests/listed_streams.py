@@ -1,8 +1,11 @@
-"""Streams as a list tells of them."""
+"""Streams, writers and groups as lists report them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from tidegauge.wire.groups import GroupDetails, ListedGroup
 from tidegauge.wire.streams import StreamBrief
+from tidegauge.wire.writers import WriterInfo
 
 NOW = 1_800_000_000_000
 STATES = {"joining": 0, "active": 1, "behind": 1, "expired": 0, "left": 0}
@@ -37,3 +40,50 @@ def brief_of(**given: Any) -> StreamBrief:
         "explanation": explanation,
     } | given
     return StreamBrief.model_validate(fields)
+
+
+def writer_of(name: str, **given: Any) -> WriterInfo:
+    """Make the entry of a writer of which little is known."""
+    fields = {"writer": name, "state": "active", "incarnation": 1, "grace": False}
+    return WriterInfo.model_validate(dict.fromkeys(WriterInfo.model_fields) | fields | given)
+
+
+MARK = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
+LAZY = {"lazy": {"epoch": 1, "owned": {"a/b": {1: 3}}}}
+"""A reader that has read three events of segment 1."""
+
+
+def window_of(**given: Any) -> dict[str, Any]:
+    """Make the time window of a group on a stream, of which a mark is to be read."""
+    facts = {"stream": "a/b", "stream_id": "1", "watermark": NOW, "final": False}
+    window = {"lower": None, "upper": NOW, "position": {}, "next_mark": MARK}
+    return facts | window | given
+
+
+def group_of(
+    readers: Mapping[str, Any] = LAZY, *windows: dict[str, Any], **given: Any
+) -> ListedGroup:
+    """Make the entry of a group with some readers."""
+    state = {
+        "readers": readers,
+        "unassigned": given.pop("unassigned", {}),
+        "completed": {},
+        "epochs": 2,
+        "checkpoints": {},
+    }
+    fields = {
+        "group": "a/g",
+        "streams": ["a/b"],
+        "stream_ids": {},
+        "heartbeat_ms": 1,
+        "dead_after_ms": 2,
+        "revision": 1,
+        "state": state,
+        "windows": windows,
+    } | given
+    return ListedGroup.model_validate(fields)
+
+
+def details_of(group: ListedGroup, **given: Any) -> GroupDetails:
+    """Make what a page shows of a group."""
+    return GroupDetails.model_validate(group.model_dump() | {"progress": None} | given)

@@ -1,10 +1,10 @@
-"""Runs one case of event-time processing against the pure operators.
+"""Runs one case of event-time processing against the operators that run on Spark.
 
 Operators hold nothing between steps, so state is saved and restored in every run.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from spark_source.processing import (
     MissingEventTimeError,
@@ -24,14 +24,11 @@ from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row
 from tests.conformance.arrow_windows import ArrowOperator
 from tests.conformance.processors import build_processor
-from tests.window_model import WindowModel, WindowStep
+from tests.window_model import WindowStep
 from tidegauge.event_time import END_OF_TIME
 
 Case: TypeAlias = dict[str, Any]
-Way: TypeAlias = Literal[
-    "as it stands", "in another order", "by an operator a step", "as on Spark"
-]
-Operator: TypeAlias = ProcessOperator | WindowModel | ArrowOperator
+Operator: TypeAlias = ProcessOperator | ArrowOperator
 
 AGGREGATES = {
     "count": count(),
@@ -40,22 +37,16 @@ AGGREGATES = {
     "max": max("value"),
     "mean": mean("value"),
 }
-WAYS: list[Way] = ["as it stands", "in another order", "by an operator a step"]
 
 
-def run_event_time_case(case: Case, way: Way) -> None:
-    build = build_on_spark if way == "as on Spark" else build_operator
-    operator = build(case)
+def run_event_time_case(case: Case) -> None:
+    operator = build_operator(case)
     state: bytes | None = None
     for number, (given, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
-        if way == "by an operator a step":
-            operator = build_operator(case)
         rows = [tuple(row) for row in given["rows"]]
-        if way == "in another order" and "error" not in expected:
-            rows.reverse()
         bound = END_OF_TIME if given["bound"] == "end" else given["bound"]
         shown, state = _step(operator, state, bound, rows)
-        assert shown == expected, f"step {number} of {case['name']}, {way}"
+        assert shown == expected, f"step {number} of {case['name']}"
 
 
 class ProcessInMs(ProcessOperator):
@@ -76,22 +67,14 @@ def build_operator(case: Case) -> Operator:
     if case["operator"] == "process":
         at_end = case.get("at_end", "drain")
         return ProcessInMs(build_processor(case), at_end=at_end)
-    return WindowModel(_window_settings(case))
-
-
-def build_on_spark(case: Case) -> ArrowOperator:
-    """Make the operator that runs on Spark for a case about windows."""
-    return ArrowOperator(_window_settings(case))
-
-
-def _window_settings(case: Case) -> WindowSettings:
-    return WindowSettings(
+    settings = WindowSettings(
         assigner=_ASSIGNERS[case["assigner"]["type"]](case["assigner"]),
         aggregates=AGGREGATES,
         lateness_ms=case["lateness"],
         accumulation=case["accumulation"],
         trigger=case["trigger"],
     )
+    return ArrowOperator(settings)
 
 
 _ASSIGNERS: dict[str, Callable[[Case], Assigner]] = {

@@ -1,58 +1,52 @@
-"""Plays a conformance case against a running service, over HTTP.
+"""Plays a conformance case against a service, over HTTP.
 
 A case without scaling has an external log. One with scaling has an embedded one, whose segments
 are sealed at their tails: so many events are appended to each segment, once it is there, as the
 case will say that it has. Numbers of segments are the service's own.
-
-There is no call for the lattice alone. What it says of two positions is seen at the marks of a
-stream with the same segments: the cut of a mark is the join of what writers reported, and a
-window tells whether a position covers or precedes it.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from itertools import count, groupby
+from time import monotonic
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.conformance.hand_clock import HandClock
+from controller.clocks import Clocks
+from controller.streams.stream import StreamState
 from tests.conformance.runner import OFF, Step, kind_of
 from tests.server import Api
+from tidegauge.aggregation.writers import Now
 from tidegauge.names import key_hash
-from tidegauge.topology import KeyRange, Topology
 from tidegauge.wire.events import NDJSON
 
-_NO_COUNT = "no call counts the events between two positions; clients do, by the topology"
-_PAST_THE_END = "cuts are made of reports, and one past a sealed length is refused"
+_NEVER_S = 1e6
+"""A timer can still be set for it."""
 
 
-def starts_unevenly(case: Step) -> bool:
-    """Tell whether a case starts with ranges that no call makes: ``PUT`` makes equal ones.
+@dataclass
+class HandClock:
+    """Both clocks of a service as one number; passes run in each transaction, or in none."""
 
-    An external log has none.
-    """
-    segments = case["segments"]
-    equal = Topology.of_equal_ranges(len(segments)).segments.values()
-    ranges = [one.key_range for one in equal]
-    return _scales(case) and ranges != [KeyRange(one["low"], one["high"]) for one in segments]
+    now_ms: int = 0
+    passes: bool = False
 
+    def set(self, now_ms: int, *, passes: bool = False) -> None:
+        """Let it be a moment, and passes run or not."""
+        self.now_ms, self.passes = now_ms, passes
 
-def left_out(case: Step) -> dict[int, str]:
-    """Tell which steps of a case cannot be said over REST, by their number, and why."""
-    found: dict[int, str] = {}
-    sealed: dict[str, int] = {}
-    for number, step in enumerate(case["steps"]):
-        if "scale" in step:
-            sealed |= step["scale"]["seal"]
-        elif "count" in step:
-            found[number] = _NO_COUNT
-        elif "join" in step:
-            positions = step["join"]["positions"]
-            named = (entry for position in positions for entry in position.items())
-            if any(offset > sealed.get(segment, offset) for segment, offset in named):
-                found[number] = _PAST_THE_END
-    return found
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Give every service in this process this clock."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Clocks, "now", lambda _: Now(self.now_ms, self.now_ms))
+            earliest_s = property(lambda _: -1.0 if self.passes else monotonic() + _NEVER_S)
+            patch.setattr(StreamState, "_earliest_pass", earliest_s)
+            yield
 
 
 class Played:
@@ -88,10 +82,8 @@ class Played:
 
     def play(self) -> None:
         """Make all calls, and compare their answers."""
-        omitted = left_out(self._case)
-        steps = [step for at, step in enumerate(self._steps) if at not in omitted]
         for (kind, at_ms), alike in groupby(
-            steps, key=lambda step: (kind_of(step), step["at_ms"])
+            self._steps, key=lambda step: (kind_of(step), step["at_ms"])
         ):
             self._clock.set(at_ms)
             if kind == "note":
@@ -210,34 +202,6 @@ class Played:
         asked = self._api.client.get(f"{group}/time-window", params={"stream": name})
         window = self._answer(asked)
         assert (window["lower"], window["upper"]) == (expected["lower"], expected["upper"])
-
-    def _join(self, step: Step) -> None:
-        like, (mark,) = self._mark_elsewhere(step, step["join"]["positions"])
-        assert mark["cut"] == step["join"]["cut"], step
-        assert like._watermark == step["at_ms"]
-
-    def _compare(self, step: Step) -> None:
-        expected = step["compare"]
-        like, _ = self._mark_elsewhere(step, [expected["cut"]])
-        found = like._at(expected["position"])
-        assert (found["lower"] is not None, found["upper"] is not None) == (
-            expected["covers"],
-            expected["precedes"],
-        )
-
-    def _mark_elsewhere(self, step: Step, positions: list[Step]) -> tuple["Played", list[Step]]:
-        """Make a mark of some positions on another stream with the segments of this moment."""
-        at = self._steps.index(step)
-        like = Played(
-            self._api, self._clock, self._case | {"name": f"{self._case['name']}-{at}"}
-        )
-        for former in self._steps[:at]:
-            if "scale" in former:
-                like._scale(former)
-        for number, position in enumerate(positions):
-            report = {"time": step["at_ms"], "position": like._said(position)}
-            like._post(f"w{number}", "note-time", report).raise_for_status()
-        return like, like._marks_of_a_pass(step["at_ms"])
 
     def _at(self, position: Step) -> Any:
         said = ",".join(f"{n}:{offset}" for n, offset in self._said(position).items())

@@ -171,67 +171,38 @@ MERGED = Topology(
         Segment(2, predecessors=(0, 1)),
     ]
 )
+ONE_SIDED = Topology(
+    [
+        Segment(0, sealed_length=3),
+        Segment(1, sealed_length=0),
+        Segment(2, sealed_length=2),
+        Segment(3, predecessors=(0, 1)),
+        Segment(4, predecessors=(1, 2)),
+    ]
+)
 
 
-def test_an_unfinished_merge_is_not_open_yet() -> None:
-    assert cut_of(MERGED, {0: 100, 1: 40}) == {0: 100, 1: 40}
-
-
-def test_a_finished_merge_is_open() -> None:
-    assert cut_of(MERGED, {0: 100, 1: 100}) == {2: 0}
-
-
-def test_naming_a_segment_at_offset_0_covers_all_of_its_ancestors() -> None:
-    assert down_set(MERGED, {2: 0}) == {0: 100, 1: 100}
-    assert covers(MERGED, {2: 0}, {0: 100, 1: 100})
-    assert covers(MERGED, {0: 100, 1: 100}, {2: 0})
-
-
-def test_an_offset_beyond_a_sealed_length_counts_as_that_length() -> None:
-    assert cut_of(MERGED, {0: 400, 1: 101}) == {2: 0}
-    assert count_between(MERGED, {}, {0: 400}) == 100
-
-
-def test_the_beginning_is_every_first_segment_at_offset_0() -> None:
-    assert cut_of(MERGED, {}) == {0: 0, 1: 0}
-
-
-def test_a_complete_segment_stays_in_the_cut_until_a_successor_is_open() -> None:
-    one_sided = Topology(
-        [
-            Segment(0, sealed_length=3),
-            Segment(1, sealed_length=0),
-            Segment(2, sealed_length=2),
-            Segment(3, predecessors=(0, 1)),
-            Segment(4, predecessors=(1, 2)),
-        ]
-    )
-    assert cut_of(one_sided, {}) == {0: 0, 1: 0, 2: 0}
-    assert cut_of(one_sided, {0: 3}) == {2: 0, 3: 0}
-    assert cut_of(one_sided, {2: 2}) == {0: 0, 4: 0}
-
-
-def test_an_empty_sealed_segment_is_complete_once_it_is_open() -> None:
-    chain = Topology(
-        [
-            Segment(0, sealed_length=2),
-            Segment(1, predecessors=(0,), sealed_length=0),
-            Segment(2, predecessors=(1,)),
-        ]
-    )
-    assert cut_of(chain, {0: 1}) == {0: 1}
-    assert cut_of(chain, {0: 2}) == cut_of(chain, {1: 0}) == cut_of(chain, {2: 0}) == {2: 0}
+@pytest.mark.parametrize(
+    ("topology", "position", "cut"),
+    [
+        (MERGED, {}, {0: 0, 1: 0}),
+        (MERGED, {0: 100, 1: 40}, {0: 100, 1: 40}),
+        (MERGED, {0: 100, 1: 100}, {2: 0}),
+        (MERGED, {0: 400, 1: 101}, {2: 0}),
+        (ONE_SIDED, {}, {0: 0, 1: 0, 2: 0}),
+        (ONE_SIDED, {0: 3}, {2: 0, 3: 0}),
+        (ONE_SIDED, {2: 2}, {0: 0, 4: 0}),
+    ],
+)
+def test_a_complete_segment_stays_in_the_cut_until_a_successor_is_open(
+    topology: Topology, position: Position, cut: Position
+) -> None:
+    assert cut_of(topology, position) == cut
 
 
 def test_counting_backwards_is_never_negative() -> None:
     assert count_between(MERGED, {2: 5}, {0: 100, 1: 40}) == 0
     assert count_between(MERGED, {0: 100, 1: 40}, {2: 5}) == 65
-
-
-def test_neither_of_two_positions_side_by_side_covers_the_other() -> None:
-    assert not covers(MERGED, {0: 5}, {1: 5})
-    assert not covers(MERGED, {1: 5}, {0: 5})
-    assert not precedes(MERGED, {0: 5}, {1: 5})
 
 
 def test_an_offset_beyond_a_sealed_length_is_that_length() -> None:

@@ -1,22 +1,20 @@
 """What the dashboard asks: the same for one page and for many; and what it remembers."""
 
-import asyncio
 import json
 import socket
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from math import inf
 from typing import Any
 
 import httpx
 import pytest
-from pydantic import BaseModel
 
+from tests.listed_streams import NOW, brief_of, writer_of
 from tests.patience import until
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import InvalidRequestError
-from tidegauge.wire.streams import MarkInfo, StreamBrief
-from tidegauge.wire.writers import WriterInfo
+from tidegauge.wire.streams import MarkInfo
 from tidegauge_dashboard.asking import Asking, Outage, Question
 from tidegauge_dashboard.connection import Pages
 from tidegauge_dashboard.feed import Feed, Seen
@@ -26,7 +24,12 @@ from tidegauge_dashboard.server import DashboardSettings, ExposedDashboardError,
 from tidegauge_dashboard.views import parse_view
 from tidegauge_dashboard.watches import StreamWatch, WritersWatch
 
-NOW = 1_800_000_000_000
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class Answers(Asking):
@@ -43,25 +46,9 @@ class Answers(Asking):
         self.asked[kind] += 1
         if kind in self.away:
             raise ServiceUnreachableError(self.url, "gone")
-        body: dict[str, Any] = {"groups": [], "streams": [self._stream()], "cursor": None}
-        found: BaseModel = answer.model_validate(body | {"now_ms": NOW})
-        return found
-
-    def _stream(self) -> dict[str, Any]:
-        return {
-            "stream": "a/b",
-            "stream_id": self.stream_id,
-            "watermark": NOW - 1_000,
-            "created_ms": NOW - 10_000,
-            "revision": 3,
-            "marked_ms": NOW - 500,
-            "log": "embedded",
-            "follows_clock": True,
-            "drops_writers": True,
-            "segments": 1,
-            "events": 0,
-            "explanation": None,
-        }
+        brief = brief_of(stream_id=self.stream_id, explanation=None)
+        body = {"groups": [], "streams": [brief.model_dump()], "cursor": None, "now_ms": NOW}
+        return answer.model_validate(body)
 
 
 def test_history_keeps_changes_and_what_held_before_them() -> None:
@@ -90,48 +77,50 @@ def test_holders_are_forgotten_with_the_time_in_which_they_held() -> None:
     assert (at, holders.names[place]) == (29_000_000, "w2900")
 
 
-def test_twenty_pages_cost_the_service_what_one_does() -> None:
-    async def run() -> None:
-        answers = Answers()
-        feed = Feed(answers)
-        pages = Pages(feed)
-        feed.start()
-        await until(lambda: feed.listed)
-        shown = []
-        for _ in range(20):
-            page = pages.open()
-            page.show(parse_view('{"kind": "overview"}'))
-            shown.append(page.message())
-        assert len(set(shown)) == 1
-        assert json.loads(shown[0] or "")["list"]["rows"][0]["stream"] == "a/b"
-        await until(lambda: answers.asked["streams"] >= 2)
-        assert answers.asked["streams"] <= 3
-        await feed.stop()
-
-    asyncio.run(run())
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
 
 
-def test_a_page_gets_only_what_changed() -> None:
-    async def run() -> None:
-        feed = Feed(Answers())
-        pages = Pages(feed)
-        feed.start()
-        await until(lambda: feed.listed)
+@pytest.fixture
+async def feed(answers: Answers) -> AsyncIterator[Feed]:
+    """A feed that knows the stream."""
+    feed = Feed(answers)
+    feed.start()
+    await until(lambda: feed.listed)
+    yield feed
+    await feed.stop()
+
+
+def _shown(feed: Feed, **view: str) -> Any:
+    """Open a page, and read what it shows."""
+    page = Pages(feed).open()
+    page.show(parse_view(json.dumps(view or {"kind": "overview"})))
+    return json.loads(page.message() or "")
+
+
+async def test_twenty_pages_cost_the_service_what_one_does(
+    feed: Feed, answers: Answers
+) -> None:
+    pages = Pages(feed)
+    shown = []
+    for _ in range(20):
         page = pages.open()
         page.show(parse_view('{"kind": "overview"}'))
-        first, second = (json.loads(page.message() or "") for _ in range(2))
-        assert first.keys() - second.keys() == {
-            "list",
-            "outage",
-            "missing",
-            "service",
-            "stopped",
-            "held",
-            "version",
-        }
-        await feed.stop()
+        shown.append(page.message())
+    assert len(set(shown)) == 1
+    assert json.loads(shown[0] or "")["list"]["rows"][0]["stream"] == "a/b"
+    await until(lambda: answers.asked["streams"] >= 2)
+    assert answers.asked["streams"] <= 3
 
-    asyncio.run(run())
+
+async def test_a_page_gets_only_what_changed(feed: Feed) -> None:
+    page = Pages(feed).open()
+    page.show(parse_view('{"kind": "overview"}'))
+    first, second = (json.loads(page.message() or "") for _ in range(2))
+    assert first.keys() - second.keys() == {
+        *("list", "outage", "missing", "service", "stopped", "held", "version")
+    }
 
 
 @pytest.mark.parametrize(
@@ -143,18 +132,14 @@ def test_a_page_gets_only_what_changed() -> None:
         ("http://127.0.0.1:8470", "http://gauge.test/", " --url http://gauge.test"),
     ],
 )
-def test_a_command_goes_to_the_service_that_is_shown(
+async def test_a_command_goes_to_the_service_that_is_shown(
     url: str, shown_url: str | None, end: str
 ) -> None:
     feed = Feed(Asking(url, None))
     feed.listed = True
     page = Pages(feed, shown_url=shown_url).open()
-
-    async def show() -> str:
-        page.show(parse_view('{"kind": "overview"}'))
-        return page.message() or ""
-
-    shown = json.loads(asyncio.run(show()))
+    page.show(parse_view('{"kind": "overview"}'))
+    shown = json.loads(page.message() or "")
     assert shown["service"] == (shown_url or url).rstrip("/")
     assert shown["list"]["empty"]["commands"][0].endswith(end)
 
@@ -163,58 +148,33 @@ def test_a_command_goes_to_the_service_that_is_shown(
     ("view", "part"),
     [({"kind": "groups", "sort": "-behind"}, "list"), ({"kind": "help"}, "help")],
 )
-def test_pages_without_a_stream_are_drawn_with_how_many_streams_are_held(
-    view: dict[str, str], part: str
+async def test_pages_without_a_stream_are_drawn_with_how_many_streams_are_held(
+    feed: Feed, view: dict[str, str], part: str
 ) -> None:
-    async def run() -> None:
-        feed = Feed(Answers())
-        feed.start()
-        await until(lambda: feed.listed and feed.listed_groups)
-        page = Pages(feed).open()
-        page.show(parse_view(json.dumps(view)))
-        shown = json.loads(page.message() or "")
-        assert shown[part]
-        assert shown["held"] == 0
-        await feed.stop()
-
-    asyncio.run(run())
+    await until(lambda: feed.listed_groups)
+    shown = _shown(feed, **view)
+    assert shown[part]
+    assert shown["held"] == 0
 
 
-def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:
-    async def run() -> None:
-        feed = Feed(Answers())
-        pages = Pages(feed)
-        broken = pages.open()
-        broken.show(parse_view('{"kind": "stream", "stream": "a/b"}'))
-        broken._watches = []
-        broken.turn.clear()
-        broken.check()
-        assert broken.turn.is_set()
-        with pytest.raises(ValueError, match="unpack"):
-            broken.message()
-        await feed.stop()
-
-    asyncio.run(run())
+async def test_a_page_that_cannot_be_drawn_does_not_stop_others(answers: Answers) -> None:
+    broken = Pages(Feed(answers)).open()
+    broken.show(parse_view('{"kind": "stream", "stream": "a/b"}'))
+    broken._watches = []
+    broken.turn.clear()
+    broken.check()
+    assert broken.turn.is_set()
+    with pytest.raises(ValueError, match="unpack"):
+        broken.message()
 
 
-def test_an_outage_is_told_with_what_was_seen_last() -> None:
-    async def run() -> None:
-        answers = Answers()
-        feed = Feed(answers)
-        pages = Pages(feed)
-        feed.start()
-        await until(lambda: feed.listed)
-        answers.away = {"streams", "groups"}
-        page = pages.open()
-        page.show(parse_view('{"kind": "overview"}'))
-        await _fail_for_long(feed.asks_streams)
-        shown = json.loads(page.message() or "")
-        assert shown["outage"]["reason"] == "gone"
-        assert shown["list"]["total"] == "1"
-        assert shown["stopped"] == NOW
-        await feed.stop()
-
-    asyncio.run(run())
+async def test_an_outage_is_shown_with_what_was_seen_last(feed: Feed, answers: Answers) -> None:
+    answers.away = {"streams", "groups"}
+    await _fail_for_long(feed.asks_streams)
+    shown = _shown(feed)
+    assert shown["outage"]["reason"] == "gone"
+    assert shown["list"]["total"] == "1"
+    assert shown["stopped"] == NOW
 
 
 async def _fail_for_long(question: Question) -> None:
@@ -222,9 +182,9 @@ async def _fail_for_long(question: Question) -> None:
     question.failed_s -= 60
 
 
-def test_a_service_that_hangs_is_told_before_the_client_gives_up() -> None:
-    async def run(port: int) -> None:
-        feed = Feed(Asking(f"http://127.0.0.1:{port}", None))
+async def test_a_service_that_hangs_is_reported_before_the_client_gives_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        feed = Feed(Asking(f"http://127.0.0.1:{mute.getsockname()[1]}", None))
         feed.start()
         question = feed.asks_streams
         await until(lambda: question.due_s < inf)
@@ -233,48 +193,24 @@ def test_a_service_that_hangs_is_told_before_the_client_gives_up() -> None:
         assert feed.outage() == Outage(feed.asking.url, None, "it says nothing")
         await feed.stop()
 
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        asyncio.run(run(mute.getsockname()[1]))
+
+async def test_what_fails_of_one_stream_is_reported_though_all_else_is_answered(
+    feed: Feed, answers: Answers
+) -> None:
+    answers.away = {"writers"}
+    watch = feed.watch_writers("a/b", "")
+    await _fail_for_long(watch.questions[0])
+    outage = feed.outage([watch])
+    assert outage is not None
+    assert outage.reason == "gone"
+    assert feed.outage() is None
 
 
-def test_what_fails_of_one_stream_is_told_though_all_else_is_answered() -> None:
-    async def run() -> None:
-        answers = Answers()
-        answers.away = {"writers"}
-        feed = Feed(answers)
-        feed.start()
-        await until(lambda: feed.listed)
-        watch = feed.watch_writers("a/b", "")
-        await _fail_for_long(watch.questions[0])
-        told = feed.outage([watch])
-        assert told is not None
-        assert told.reason == "gone"
-        assert feed.outage() is None
-        await feed.stop()
-
-    asyncio.run(run())
-
-
-def test_a_stream_made_again_has_no_former_history() -> None:
-    async def run() -> None:
-        answers = Answers()
-        feed = Feed(answers)
-        feed.start()
-        await until(lambda: feed.listed)
-        former = feed.streams["a/b"]
-        answers.stream_id = "2"
-        feed.open(overview=True)
-        await until(lambda: feed.streams["a/b"] is not former)
-        await feed.stop()
-
-    asyncio.run(run())
-
-
-WRITER: dict[str, Any] = dict.fromkeys(WriterInfo.model_fields) | {
-    "state": "active",
-    "incarnation": 0,
-    "grace": False,
-}
+async def test_a_stream_made_again_has_no_former_history(feed: Feed, answers: Answers) -> None:
+    former = feed.streams["a/b"]
+    answers.stream_id = "2"
+    feed.open(overview=True)
+    await until(lambda: feed.streams["a/b"] is not former)
 
 
 def test_the_line_of_a_writer_goes_on_while_it_is_listed() -> None:
@@ -283,10 +219,7 @@ def test_the_line_of_a_writer_goes_on_while_it_is_listed() -> None:
         stands = {"slow": 100, **{f"w{n}": 100 + at + n for n in range(20)}}
         if at == 1:
             del stands["w3"]
-        listed = [
-            WriterInfo.model_validate(WRITER | {"writer": name, "stand": stand})
-            for name, stand in stands.items()
-        ]
+        listed = [writer_of(name, stand=stand) for name, stand in stands.items()]
         watch.follow(listed, NOW + at)
     moments = [NOW, NOW + 1, NOW + 2]
     assert list(watch.stands["slow"].at(moments, now_ms=NOW)) == [100, 100, 100]
@@ -315,19 +248,15 @@ def test_it_is_shown_to_this_machine_alone_unless_somebody_insists() -> None:
         (("*",), "evil.test", 200),
     ],
 )
-def test_even_who_insists_lets_in_by_known_names_alone(
+async def test_even_who_insists_lets_in_by_known_names_alone(
     names: tuple[str, ...], host: str, status: int
 ) -> None:
     app = create_app(
         DashboardSettings(url="http://127.0.0.1:1", host="0.0.0.0", names=names, insecure=True)
     )
-
-    async def ask() -> int:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            return (await client.get("/", headers={"host": host})).status_code
-
-    assert asyncio.run(ask()) == status
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        assert (await client.get("/", headers={"host": host})).status_code == status
 
 
 def _mark(revision: int, marked_ms: int) -> MarkInfo:
@@ -358,43 +287,39 @@ class Marks(Answers):
 YESTERDAY = (NOW - 86_400_000, NOW - 86_300_000)
 
 
-def _watched(moments: Iterable[int]) -> StreamWatch:
+async def _watched(moments: Iterable[int]) -> StreamWatch:
     watch = StreamWatch(Marks(moments), "a/b", None)
-    asyncio.run(watch._read_marks("/v1/streams/a/b"))
+    await watch._read_marks("/v1/streams/a/b")
     return watch
 
 
-def test_news_are_waited_for_only_while_the_service_answers() -> None:
+async def test_news_are_waited_for_only_while_the_service_answers() -> None:
     answers = Marks([])
     watch = StreamWatch(answers, "a/b", None)
-
-    async def run() -> None:
-        for away in (set(), set(), {"marks"}, set(), set()):
-            answers.away = away
-            with suppress(ServiceUnreachableError):
-                await watch._read_marks("/v1/streams/a/b")
-
-    asyncio.run(run())
+    for away in (set(), set(), {"marks"}, set(), set()):
+        answers.away = away
+        with suppress(ServiceUnreachableError):
+            await watch._read_marks("/v1/streams/a/b")
     assert answers.waits == [0, 5_000, 0, 5_000]
 
 
-def test_a_watermark_that_has_stood_for_a_day_is_drawn() -> None:
-    watch = _watched(YESTERDAY)
+async def test_a_watermark_that_has_stood_for_a_day_is_drawn() -> None:
+    watch = await _watched(YESTERDAY)
     assert list(watch.watermarks.at([NOW])) == [NOW + 2]
     assert watch.fronts.newest is None  # a mark tells only of those behind its cut
 
 
-def test_the_pace_of_a_stream_is_that_of_the_last_minutes_on_both_pages() -> None:
+async def test_the_pace_of_a_stream_is_that_of_the_last_minutes_on_both_pages() -> None:
     moments = [*YESTERDAY, *range(NOW - 290_000, NOW, 10_000)]
-    brief = StreamBrief.model_validate(Answers()._stream())
+    brief = brief_of()
     seen = Seen(brief)
     for revision, at in enumerate(moments, 1):
         seen.update(brief.model_copy(update={"revision": revision, "marked_ms": at}), at)
-    watch = _watched(moments)
+    watch = await _watched(moments)
     listed, shown = (pace_of(one.revisions, one.watermarks, NOW) for one in (seen, watch))
     assert (listed.distance_ms, shown.distance_ms) == (10_000, 10_000)
     assert (listed.marks_per_s, shown.marks_per_s) == (5 / 60, 5 / 60)
-    yesterday = _watched(YESTERDAY)
+    yesterday = await _watched(YESTERDAY)
     assert pace_of(yesterday.revisions, yesterday.watermarks, NOW).distance_ms is None
 
 
@@ -418,17 +343,11 @@ class Older(Answers):
         return await super().get(kind, path, answer, **params)
 
 
-def test_an_older_service_is_called_so_and_its_streams_are_shown() -> None:
-    async def run() -> None:
-        feed = Feed(Older())
-        pages = Pages(feed)
-        feed.start()
-        await until(lambda: feed.listed and feed.asks_groups.refusal is not None)
-        page = pages.open()
-        page.show(parse_view('{"kind": "overview"}'))
-        shown = json.loads(page.message() or "")
-        assert (shown["missing"], shown["list"]["total"]) == (None, "1")
-        assert "is older than this dashboard: update it" in shown["list"]["groups_refusal"]
-        await feed.stop()
-
-    asyncio.run(run())
+async def test_an_older_service_is_called_so_and_its_streams_are_shown() -> None:
+    feed = Feed(Older())
+    feed.start()
+    await until(lambda: feed.listed and feed.asks_groups.refusal is not None)
+    shown = _shown(feed)
+    assert (shown["missing"], shown["list"]["total"]) == (None, "1")
+    assert "is older than this dashboard: update it" in shown["list"]["groups_refusal"]
+    await feed.stop()

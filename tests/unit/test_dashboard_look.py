@@ -8,11 +8,21 @@ from typing import Any
 
 import pytest
 
-from tests.listed_streams import NOW, STATES, brief_of
+from tests.listed_streams import (
+    LAZY,
+    MARK,
+    NOW,
+    STATES,
+    brief_of,
+    details_of,
+    group_of,
+    window_of,
+    writer_of,
+)
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import Pace, Standing
-from tidegauge.wire.groups import GroupDetails, ListedGroup, ReaderInfo, TimeWindowInfo
-from tidegauge.wire.streams import MarkInfo, StreamInfo
+from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
+from tidegauge.wire.streams import MarkInfo, StreamBrief, StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
 from tidegauge_dashboard.history import History, Holders, Samples
 from tidegauge_dashboard.look import chart, group, groups, headline, overview, segments, tabs
@@ -21,27 +31,39 @@ from tidegauge_dashboard.look.sorting import sorted_by
 from tidegauge_dashboard.look.words import Times, per_second, plural, rounded, span_text
 
 MOVING = Standing("moving", "green")
+HELD = Standing("held", "amber", NOW - 38_000)
+TIMES = Times.of(follows_clock=True, example=NOW)
+LOGICAL = Times.of(follows_clock=False, example=None)
+
+
+def _row(
+    brief: StreamBrief,
+    standing: Standing = MOVING,
+    watermarks: list[int | None] = [None] * 60,
+    *groups_: ListedGroup,
+    now_ms: int = NOW,
+) -> Any:
+    """Draw the row of a stream in the overview."""
+    entry = overview.Entry(brief, standing, Pace(), watermarks, NOW)
+    return overview.row_of(entry, groups_, now_ms=now_ms)
 
 
 def test_a_row_names_who_holds_and_until_when() -> None:
-    entry = overview.Entry(
+    row = _row(
         brief_of(marked_ms=NOW - 70_000, explained={"holder_count": 3}),
-        Standing("held", "red", NOW - 70_000),
-        Pace(),
+        HELD,
         [None] * 59 + [NOW - 20_000],
-        NOW,
+        now_ms=NOW + 1_500,
     )
-    row = overview.row_of(entry, [], now_ms=NOW + 1_500)
     assert (row["who"], row["others"], row["drops"]) == ("slow", "and 2 more", NOW + 9_000)
     assert row["tube"]["heights"][-2:] == [None, water_height(20_000)]
 
 
 def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
-    standings = [Standing("moving", "green")]
     moving = {"state": "moving", "text": "1 moving", "tone": "green"}
-    assert overview.pills_of(standings) == [moving]
+    assert overview.pills_of([MOVING]) == [moving]
     ended = {"state": "ended", "text": "0 ended", "tone": "grey"}
-    assert overview.pills_of(standings, "ended") == [moving, ended]
+    assert overview.pills_of([MOVING], "ended") == [moving, ended]
 
 
 @pytest.mark.parametrize(
@@ -60,15 +82,12 @@ def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
     ],
 )
 def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | None) -> None:
-    entry = overview.Entry(
-        brief_of(**given), Standing("held", "amber", NOW), Pace(), [None] * 60, NOW
-    )
-    assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
+    assert _row(brief_of(**given), HELD)["note"] == note
 
 
 def _head(standing: Standing, **explained: Any) -> Any:
     """Draw the head of a stream of which `slow` is last, as was explained at NOW."""
-    last = _writer("slow", NOW - 66_000, 66_000).model_copy(update={"silent_ms": 52_000})
+    last = _writer("slow", NOW - 66_000, 66_000, silent_ms=52_000)
     explanation = brief_of().explanation
     assert explanation is not None
     clock = {
@@ -107,47 +126,51 @@ def _tones(part: Any) -> set[str]:
 
 def _pictures(standing: Standing, group_behind_ms: int) -> list[Any]:
     """Draw all that shows a stream with a last writer, and a group that reads it."""
-    times = Times.of(follows_clock=True, example=NOW)
     holder = "slow" if standing.is_held else None
-    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
-    details, window = _group(
-        {"lower": NOW - group_behind_ms, "upper": NOW, "position": {1: 3}, "next_mark": mark},
-        {"lazy": {"epoch": 1, "owned": {"a/b": {1: 3}}}},
-    )
-    info = _info(SPLIT, TAIL, {0: 0})
-    slow = _writer("slow", NOW - 66_000, 66_000).model_copy(
-        update={"state": "behind", "silent_for_ms": 52_000}
-    )
-    gone = _writer("gone", None, None).model_copy(update={"state": "expired"})
-    config = info.config.model_copy(update={"aggregation_timeout_ms": 60_000})
-    listed = ListedGroup.model_validate(
-        details.model_dump() | {"windows": [window.model_dump() | {"stream": "a/b"}]}
-    )
+    window = window_of(lower=NOW - group_behind_ms, position={1: 3})
+    group_ = group_of(LAZY, window)
+    slow = _writer("slow", NOW - 66_000, 66_000, state="behind", silent_for_ms=52_000)
+    gone = _writer("gone", None, None, state="expired")
     brief = brief_of(watermark=NOW, explained={"states": STATES | {"expired": 1}})
-    entry = overview.Entry(brief, standing, Pace(), [NOW] * 60, NOW)
-    how: Any = {"holder": holder, "tone": standing.tone, "times": times}
+    how: Any = {"holder": holder, "tone": standing.tone, "times": TIMES}
     return [
-        overview.row_of(entry, [listed], now_ms=NOW),
+        _row(brief, standing, [NOW] * 60, group_),
         _head(standing, states=STATES | {"expired": 1}),
         chart.chart_of([NOW], History(), Samples(), {}, now_ms=NOW, **how),
         chart.race_of([slow], 2, watermark=NOW, **how),
-        tabs.writers_tab(
-            [slow, gone],
-            config,
-            standing=standing,
-            total=2,
-            most=50,
-            prefix="",
-            asked_ms=NOW,
-            times=times,
-        ),
-        group.section_of(details, window, info, now_ms=NOW),
-        tabs.readers_tab("a/b", [listed], times, NOW),
+        _writers_tab([slow, gone], standing=standing, aggregation_timeout_ms=60_000),
+        _section(group_),
+        tabs.readers_tab("a/b", [group_], TIMES, NOW),
     ]
 
 
+def _section(group_: ListedGroup) -> Any:
+    """Draw a group on its page, as it reads the first of its streams."""
+    (window,) = group_.windows or []
+    return group.section_of(details_of(group_), window, _info(first_cut={0: 0}), now_ms=NOW)
+
+
+def _writers_tab(
+    writers: list[WriterInfo],
+    *,
+    standing: Standing = MOVING,
+    total: int | None = None,
+    **settings: int,
+) -> Any:
+    return tabs.writers_tab(
+        writers,
+        _info().config.model_copy(update=settings),
+        standing=standing,
+        total=len(writers) if total is None else total,
+        most=50,
+        prefix="",
+        asked_ms=NOW,
+        times=TIMES,
+    )
+
+
 def test_what_is_healthy_has_no_colour_of_trouble() -> None:
-    healthy = _tones(_pictures(Standing("moving", "green"), group_behind_ms=1_000))
+    healthy = _tones(_pictures(MOVING, group_behind_ms=1_000))
     assert healthy <= {"green", "grey", "blue", "ink", "none", None}
 
 
@@ -159,28 +182,24 @@ def test_trouble_has_one_colour_wherever_it_is_shown(tone: Any) -> None:
 
 
 def test_a_group_far_behind_is_amber_with_what_keeps_it_back() -> None:
-    section = _pictures(Standing("moving", "green"), group_behind_ms=61_000)[5]
+    section = _pictures(MOVING, group_behind_ms=61_000)[5]
     assert (section["tone"], [one["tone"] for one in section["segments"]]) == (
         "amber",
         ["amber"],
     )
 
 
-@pytest.mark.parametrize("readers", [{}, {"lazy": {"epoch": 1, "owned": {"a/b": {1: 3}}}}])
+@pytest.mark.parametrize("readers", [{}, LAZY])
 @pytest.mark.parametrize(
     ("lower", "amber"), [(NOW - 1_000, False), (NOW - 61_000, True), (None, True)]
 )
 def test_a_group_has_one_colour_in_the_overview_and_on_its_page(
     *, readers: Any, lower: int | None, amber: bool
 ) -> None:
-    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
-    details, window = _group(
-        {"lower": lower, "upper": NOW, "position": {1: 3}, "next_mark": mark}, readers
-    )
-    times = Times.of(follows_clock=True, example=NOW)
-    listed = ListedGroup.model_validate(details.model_dump())
-    in_overview = overview.behind_of(listed, window, times, window.watermark)[2]
-    on_page = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)["tone"]
+    group_ = group_of(readers, window_of(lower=lower, position={1: 3}))
+    (window,) = group_.windows or []
+    in_overview = overview.behind_of(group_, window, TIMES, window.watermark)[2]
+    on_page = _section(group_)["tone"]
     assert (in_overview == "amber", on_page == "amber") == (amber, amber)
 
 
@@ -201,17 +220,17 @@ def test_names_have_colours_outside_the_hues_of_states() -> None:
 
 
 def test_a_head_says_each_age_once() -> None:
-    head = _head(Standing("held", "amber", NOW - 38_000))
+    head = _head(HELD)
     assert _said(head["headline"]) == "Held by slow for 38s dropped in 9s"
     assert (
         _said(head["sentence"])
         == "It is 1m 6s of event time behind the first, and reported 52s ago. quick waits."
     )
-    moving = _head(Standing("moving", "green"))
+    moving = _head(MOVING)
     assert _said(moving["headline"]) == "Moving"
     assert _said(moving["sentence"]) == "slow is last, 1m 6s of event time behind the first."
     level = [_writer("slow", NOW, 300).model_dump()]
-    said = _said(_head(Standing("moving", "green"), holders=level)["sentence"])
+    said = _said(_head(MOVING, holders=level)["sentence"])
     assert said == "slow is last, less than 1s of event time behind the first."
     assert _said(_head(Standing("odd", "amber", NOW))["sentence"]) == "It has stood for 38s."
     silent = _head(Standing("silent", "grey", NOW - 660_000), silent_ms=660_000)
@@ -223,8 +242,7 @@ def test_a_head_says_each_age_once() -> None:
 
 
 def test_a_head_without_a_countdown_says_whether_who_holds_is_ever_dropped() -> None:
-    held = Standing("held", "amber", NOW - 38_000)
-    head = _head(held, next_expiry_ms=None, holder_count=2, waiting_count=12)
+    head = _head(HELD, next_expiry_ms=None, holder_count=2, waiting_count=12)
     assert (
         _said(head["headline"]) == "Held by slow and 1 other for 38s dropped if others report"
     )
@@ -232,25 +250,20 @@ def test_a_head_without_a_countdown_says_whether_who_holds_is_ever_dropped() -> 
 
 
 def test_a_writer_whose_silence_is_on_its_clock_has_it_once() -> None:
-    config = _info(SPLIT, TAIL, {}).config.model_copy(update={"aggregation_timeout_ms": 90_000})
-    times = Times.of(follows_clock=True, example=NOW)
     silent = [
-        _writer("a", NOW, 0).model_copy(update={"silent_ms": ms, "silent_for_ms": shown})
-        for ms, shown in ((50_400, 50_000), (50_400, 3_000), (50_400, None))
+        _writer("a", NOW, 0, silent_ms=50_400, silent_for_ms=shown)
+        for shown in (50_000, 3_000, None)
     ]
-    tab = tabs.writers_tab(
-        silent, config, standing=MOVING, total=3, most=50, prefix="", asked_ms=NOW, times=times
-    )
+    tab = _writers_tab(silent, aggregation_timeout_ms=90_000)
     assert [one["silent"] for one in tab["rows"]] == ["", "50s", "50s"]
 
 
 def test_times_a_browser_cannot_hold_are_text() -> None:
-    clock = Times.of(follows_clock=True, example=NOW)
     logical = Times.of(follows_clock=False, example=3_820)
-    assert clock.moment(NOW) == {"ms": NOW}
-    assert clock.moment(END_OF_TIME) == {"text": "end of time"}
+    assert TIMES.moment(NOW) == {"ms": NOW}
+    assert TIMES.moment(END_OF_TIME) == {"text": "end of time"}
     assert logical.moment(3_820) == {"text": "3,820", "note": "logical"}
-    assert (clock.distance(61_000), logical.distance(61_000)) == ("1m 1s", "61,000")
+    assert (TIMES.distance(61_000), logical.distance(61_000)) == ("1m 1s", "61,000")
     assert rounded(25_410) == "25.4k"
     assert [plural(count, "event", show=rounded) for count in (1, 25_410)] == [
         "1 event",
@@ -303,6 +316,18 @@ def test_the_last_block_ends_where_the_service_was_last_heard() -> None:
     assert _held(before, now_ms=NOW - 27_000) == [("a", 0, 91, False)]
 
 
+def _chart(
+    grid: list[int],
+    watermarks: History,
+    fronts: Samples,
+    stands: dict[str, Samples] | None = None,
+    times: Times = TIMES,
+) -> Any:
+    """Draw the chart of a stream that nobody holds, at the end of a grid."""
+    how: Any = {"now_ms": grid[-1], "holder": None, "tone": None, "times": times}
+    return chart.chart_of(grid, watermarks, fronts, stands or {}, **how)
+
+
 def _chart_of_fronts(samples: Iterable[tuple[int, int]]) -> Any:
     """Draw a watermark that stands at 70 s ago, below what was seen of how far writers noted."""
     watermarks, fronts = History(), Samples()
@@ -310,10 +335,7 @@ def _chart_of_fronts(samples: Iterable[tuple[int, int]]) -> Any:
     for at, noted in samples:
         fronts.add(at, noted, stayed=fronts.newest == noted)
     grid = list(range(NOW - 60_000, NOW + 1, 10_000))
-    times = Times.of(follows_clock=True, example=NOW)
-    return chart.chart_of(
-        grid, watermarks, fronts, {}, now_ms=NOW, holder=None, tone=None, times=times
-    )
+    return _chart(grid, watermarks, fronts)
 
 
 def test_how_far_writers_noted_is_not_drawn_where_nobody_saw_it() -> None:
@@ -332,69 +354,28 @@ def test_what_is_the_same_before_and_after_nobody_watched_was_the_same_in_betwee
     assert (drawn["front"], drawn["unseen"]) == ([20_000] * 7, [None] * 7)
 
 
-def _writer(name: str, stand: int | None, behind: int | None) -> WriterInfo:
-    unknown = dict.fromkeys(WriterInfo.model_fields)
-    fields = {"writer": name, "state": "active", "incarnation": 1, "grace": False}
-    return WriterInfo.model_validate(unknown | fields | {"stand": stand, "behind_ms": behind})
+def _writer(name: str, stand: int | None, behind: int | None, **more: Any) -> WriterInfo:
+    return writer_of(name, stand=stand, behind_ms=behind, **more)
+
+
+def _race(writers: list[WriterInfo], total: int, watermark: int) -> Any:
+    """Draw the race of writers, of which the first holds."""
+    how: Any = {"holder": writers[0].writer, "tone": "red", "times": TIMES}
+    return chart.race_of(writers, total, watermark=watermark, **how)
 
 
 def test_the_race_shows_the_slowest_and_the_range_of_the_others() -> None:
     writers = [_writer(f"w{n:02}", NOW - 1_000 * (40 - n), 1_000 * (40 - n)) for n in range(41)]
-    race = chart.race_of(
-        writers,
-        100,
-        watermark=NOW - 40_000,
-        holder="w00",
-        tone="red",
-        times=Times.of(follows_clock=True, example=NOW),
-    )
-    assert race is not None
+    race = _race(writers, 100, NOW - 40_000)
     assert len(race["rows"]) == 14
     assert race["rows"][0]["x"] == race["water"]
     assert race["others"]["text"] == "86 others"
 
 
 def test_the_watermark_of_a_later_moment_is_not_ahead_of_the_slowest() -> None:
-    race = chart.race_of(
-        [_writer("slow", NOW - 9_000, 9_000), _writer("fast", NOW, 0)],
-        2,
-        watermark=NOW - 7_000,
-        holder="slow",
-        tone="amber",
-        times=Times.of(follows_clock=True, example=NOW),
-    )
-    assert race is not None
+    writers = [_writer("slow", NOW - 9_000, 9_000), _writer("fast", NOW, 0)]
+    race = _race(writers, 2, NOW - 7_000)
     assert race["water"] == race["rows"][0]["x"]
-
-
-def _info(
-    segments_: list[Any], tail: dict[int, int] | None, first_cut: dict[int, int] | None
-) -> StreamInfo:
-    return StreamInfo.model_validate(
-        {
-            "stream": "a/b",
-            "stream_id": "1",
-            "watermark": NOW,
-            "created_ms": 0,
-            "revision": 1,
-            "config": {
-                "segments": 1,
-                "log": "embedded",
-                "max_segments": None,
-                "scaling": "fixed",
-                "aggregation_timeout_ms": None,
-                "min_writers": 0,
-                "mark_interval_ms": 0,
-                "mark_resolution_ms": 0,
-                "mark_retention_ms": None,
-                "writer_retention_ms": None,
-                "max_future_skew_ms": 1,
-            },
-            "topology": {"revision": 1, "segments": segments_},
-            "tail": tail,
-            "first_cut": first_cut,
-        }
-    )
 
 
 SPLIT = [
@@ -403,10 +384,39 @@ SPLIT = [
     {"number": 2, "low": 0.5, "high": 1, "predecessors": [0], "sealed_length": None},
 ]
 TAIL = {0: 10, 1: 8, 2: 4}
+CONFIG = {
+    "segments": 1,
+    "log": "embedded",
+    "max_segments": None,
+    "scaling": "fixed",
+    "aggregation_timeout_ms": None,
+    "min_writers": 0,
+    "mark_interval_ms": 0,
+    "mark_resolution_ms": 0,
+    "mark_retention_ms": None,
+    "writer_retention_ms": None,
+    "max_future_skew_ms": 1,
+}
+
+
+def _info(**given: Any) -> StreamInfo:
+    """Describe a stream that was split."""
+    fields = {
+        "stream": "a/b",
+        "stream_id": "1",
+        "watermark": NOW,
+        "created_ms": 0,
+        "revision": 1,
+        "config": CONFIG | given.pop("config", {}),
+        "topology": {"revision": 1, "segments": given.pop("segments", SPLIT)},
+        "tail": TAIL,
+        "first_cut": {},
+    }
+    return StreamInfo.model_validate(fields | given)
 
 
 def test_segments_lie_in_their_key_range_the_later_to_the_right() -> None:
-    info = _info(SPLIT, TAIL, {1: 2, 2: 0})
+    info = _info(first_cut={1: 2, 2: 0})
     places = [segments.ReaderPlace("a/g", 1, 4)]
     tab = segments.segments_tab(info, {1: 4, 2: 4}, places)
     shown = [(one["x"], one["y"], one["wide"], one["high"]) for one in tab["boxes"]]
@@ -420,75 +430,42 @@ def test_segments_lie_in_their_key_range_the_later_to_the_right() -> None:
     assert tab["boxes"][1]["readers"] == [{"x": 50, "who": "a/g"}]
 
 
-def _group(
-    window: dict[str, Any], readers: dict[str, Any]
-) -> tuple[GroupDetails, TimeWindowInfo]:
-    details = GroupDetails.model_validate(
-        {
-            "group": "a/g",
-            "streams": ["a/b"],
-            "stream_ids": {},
-            "heartbeat_ms": 1,
-            "dead_after_ms": 2,
-            "revision": 1,
-            "state": {
-                "readers": readers,
-                "unassigned": {},
-                "completed": {},
-                "epochs": 2,
-                "checkpoints": {},
-            },
-            "progress": None,
-        }
-    )
-    facts = {"stream": "a/b", "stream_id": "1", "watermark": NOW, "final": False}
-    return details, TimeWindowInfo.model_validate(facts | window)
-
-
-def test_who_keeps_the_window_back_is_named_with_what_is_to_be_read() -> None:
-    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
-    details, window = _group(
-        {"lower": NOW - 60_000, "upper": NOW, "position": {1: 3, 2: 4}, "next_mark": mark},
-        {
-            "fast": {"epoch": 1, "owned": {"a/b": {2: 4}}},
-            "lazy": {"epoch": 2, "owned": {"a/b": {1: 3}}},
-        },
-    )
-    section = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)
-    assert section["headline"] == "1m behind the watermark"
+@pytest.mark.parametrize(
+    ("lower", "readers", "position", "back"),
+    [
+        (
+            NOW - 60_000,
+            LAZY | {"fast": {"epoch": 2, "owned": {"a/b": {2: 4}}}},
+            {1: 3, 2: 4},
+            "lazy (5 events)",
+        ),
+        # Who has not finished a sealed segment keeps its successors back.
+        (None, {"lazy": {"epoch": 1, "owned": {"a/b": {0: 4}}}}, {0: 4}, "lazy (6 events)"),
+    ],
+)
+def test_who_keeps_the_window_back_is_named_with_what_is_to_be_read(
+    lower: int | None, readers: Any, position: dict[int, int], back: str
+) -> None:
+    section = _section(group_of(readers, window_of(lower=lower, position=position)))
     sentence = _said(section["sentence"])
-    assert sentence == "The window rises once these have read on: lazy (5 events)."
-    assert section["behind"] == "5"
-    assert [(one["who"], one["back"]) for one in section["segments"]] == [
-        ("lazy", True),
-        ("fast", False),
-    ]
-
-
-def test_who_has_not_finished_a_sealed_segment_keeps_its_successors_back() -> None:
-    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
-    details, window = _group(
-        {"lower": None, "upper": NOW, "position": {0: 4}, "next_mark": mark},
-        {"lazy": {"epoch": 1, "owned": {"a/b": {0: 4}}}},
-    )
-    section = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)
-    sentence = _said(section["sentence"])
-    assert sentence == "The window rises once these have read on: lazy (6 events)."
+    assert sentence == f"The window rises once these have read on: {back}."
+    if lower is not None:
+        assert section["headline"] == "1m behind the watermark"
+        assert section["behind"] == "5"
+        assert [(one["who"], one["back"]) for one in section["segments"]] == [
+            ("lazy", True),
+            ("fast", False),
+        ]
 
 
 def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_holds() -> None:
-    grid, times = [0, 1_000], Times.of(follows_clock=False, example=None)
     stands = {"far": Samples(), "near": Samples()}
     stands["far"].add(0, 2**63 - 2)
-
-    def drawn() -> Any:
-        return chart.chart_of(
-            grid, History(), Samples(), stands, now_ms=0, holder=None, tone=None, times=times
-        )
-
-    assert (drawn()["base"], drawn()["deep"]) == (str(2**63 - 2), [0, 0])
+    drawn = _chart([-1_000, 0], History(), Samples(), stands, LOGICAL)
+    assert (drawn["base"], drawn["deep"]) == (str(2**63 - 2), [0, 0])
     stands["near"].add(0, 5)
-    assert (drawn()["base"], drawn()["deep"]) == ("5", None)
+    drawn = _chart([-1_000, 0], History(), Samples(), stands, LOGICAL)
+    assert (drawn["base"], drawn["deep"]) == ("5", None)
 
 
 @pytest.mark.parametrize(
@@ -503,49 +480,30 @@ def test_a_caption_says_whether_all_live_writers_are_there(
     names: str, total: int, what: str
 ) -> None:
     writers = [_writer(name, NOW, 0) for name in names]
-    times = Times.of(follows_clock=True, example=NOW)
-    config = _info(SPLIT, TAIL, {}).config
-    tab = tabs.writers_tab(
-        writers,
-        config,
-        standing=MOVING,
-        total=total,
-        most=50,
-        prefix="",
-        asked_ms=NOW,
-        times=times,
-    )
-    assert tab["caption"] == what
+    assert _writers_tab(writers, total=total)["caption"] == what
 
 
 def test_the_streams_of_a_group_come_farthest_behind_first() -> None:
-    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8}, "final": False}
-    given: dict[str, Any] = {
-        "near": {"lower": NOW - 1, "next_mark": mark},
-        "far": {"lower": NOW - 9, "next_mark": mark},
-        "level": {"lower": NOW - 99, "next_mark": None},
-        "before": {"lower": None, "next_mark": mark},
-    }
     windows = [
-        _group({"stream": name, "upper": NOW, "position": {}} | facts, {})[1]
-        for name, facts in given.items()
+        TimeWindowInfo.model_validate(window_of(stream=name, lower=lower, next_mark=mark))
+        for name, lower, mark in [
+            ("near", NOW - 1, MARK),
+            ("far", NOW - 9, MARK),
+            ("level", NOW - 99, None),
+            ("before", None, MARK),
+        ]
     ]
-    found = [one.stream for one in group.farthest_first(windows)]
-    assert found == ["before", "far", "near", "level"]
+    streams = [one.stream for one in group.farthest_first(windows)]
+    assert streams == ["before", "far", "near", "level"]
     assert group.more_of(0) is None
     assert (group.more_of(3) or "").startswith("3 more streams are not shown")
 
 
 def test_what_a_reader_owns_of_streams_that_are_not_shown_is_no_nothing() -> None:
     owned = {"a/b": {1: 3, 2: 4}, "a/c": {0: 0}}
-    details, _ = _group(
-        {"lower": None, "upper": None, "position": {}, "next_mark": None},
-        {"lazy": {"epoch": 1, "owned": owned}},
-    )
-    told = {"reader": "lazy", "epoch": 1, "segments": 3, "silent_ms": 0, "advanced_ms": None}
-    readers = [ReaderInfo.model_validate(told)]
-    details = details.model_copy(update={"readers": readers})
-    (row,) = group.readers_of(details, {"a/b": _info(SPLIT, TAIL, {})}, now_ms=NOW)
+    shown = {"reader": "lazy", "epoch": 1, "segments": 3, "silent_ms": 0, "advanced_ms": None}
+    details = details_of(group_of({"lazy": {"epoch": 1, "owned": owned}}), readers=[shown])
+    (row,) = group.readers_of(details, {"a/b": _info()}, now_ms=NOW)
     assert row["behind"] == "at least 5"
 
 
@@ -614,34 +572,31 @@ def test_a_chart_has_a_text_for_those_who_do_not_see_it() -> None:
         "Event time over the last 1m: the watermark stayed at 2027-01-15T07:58:50.000Z, "
         "1m 10s before now; writers noted times up to 59s later."
     )
-    times = Times.of(follows_clock=False, example=None)
-    empty = chart.chart_of(
-        [0, 300_000], History(), Samples(), {}, now_ms=0, holder=None, tone=None, times=times
-    )
+    empty = _chart([0, 300_000], History(), Samples(), {}, LOGICAL)
     assert empty["text"] == "Event time over the last 5m: no mark yet."
 
 
 def test_a_table_shows_versions_in_place_of_positions() -> None:
     partition: dict[str, Any] = {"number": 0, "low": None, "high": None, "predecessors": []}
-    info = _info([{**partition, "sealed_length": None}], None, None)
-    config = info.config.model_copy(update={"log": "external", "table": "s3://lake/hourly"})
-    info = info.model_copy(update={"config": config, "version": 32})
+    info = _info(
+        segments=[partition | {"sealed_length": None}],
+        tail=None,
+        first_cut=None,
+        version=32,
+        config={"log": "external", "table": "s3://lake/hourly"},
+    )
     assert headline.notes_of(info, [])[0] == "table s3://lake/hourly, version 32"
-    brief = brief_of(log="external", table="s3://lake/hourly")
-    entry = overview.Entry(brief, MOVING, Pace(), [None] * 60, NOW)
-    row = overview.row_of(entry, [], now_ms=NOW)
+    row = _row(brief_of(log="external", table="s3://lake/hourly"))
     assert row["table"] == "table s3://lake/hourly, no version yet"
     mark = MarkInfo(revision=2, lower=NOW, upper=NOW, cut={0: 33}, final=False)
-    times = Times.of(follows_clock=True, example=NOW)
-    assert tabs.marks_tab([mark], times, config)["rows"][0]["cut"] == "version 32"
+    assert tabs.marks_tab([mark], TIMES, info.config)["rows"][0]["cut"] == "version 32"
     tab = segments.segments_tab(info, {0: 33}, [])
     assert [one["text"] for one in tab["lanes"]] == ["up to version 32"]
-    assert config.version_before({0: 0}) is None
+    assert info.config.version_before({0: 0}) is None
 
 
 def test_a_setting_that_differs_from_its_default_says_so() -> None:
-    info = _info(SPLIT, TAIL, {0: 0})
-    settings = {one["name"]: one for one in tabs.settings_tab(info, [])["rows"]}
+    settings = {one["name"]: one for one in tabs.settings_tab(_info(), [])["rows"]}
     assert (settings["segments"]["value"], settings["segments"]["default"]) == ("1", "4")
     timeout = settings["aggregation_timeout_ms"]
     assert (timeout["value"], timeout["default"]) == ("no limit", "1m")
@@ -650,23 +605,18 @@ def test_a_setting_that_differs_from_its_default_says_so() -> None:
 
 
 def test_groups_are_listed_farthest_behind_first_and_found_by_their_streams() -> None:
-    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8}, "final": False}
-
-    def listed(name: str, lower: int, streams: list[str]) -> ListedGroup:
-        window = {"lower": lower, "upper": NOW, "position": {}, "next_mark": mark}
-        details, shown = _group(window, {"w": {"epoch": 1, "owned": {}}})
-        facts = {"group": name, "streams": streams, "windows": [shown.model_dump()]}
-        return ListedGroup.model_validate(details.model_dump() | facts)
-
-    found = [
-        listed("a/near", NOW - 1_000, ["a/b"]),
-        listed("a/far", NOW - 90_000, ["a/b", "a/c", "a/d", "a/e"]),
+    listed = [
+        group_of(LAZY, window_of(lower=NOW - behind_ms), group=name, streams=streams)
+        for name, behind_ms, streams in [
+            ("a/near", 1_000, ["a/b"]),
+            ("a/far", 90_000, ["a/b", "a/c", "a/d", "a/e"]),
+        ]
     ]
-    rows = [groups.row_of(one) for one in groups.entries_of(found, {}, "")]
+    rows = [groups.row_of(one) for one in groups.entries_of(listed, {}, "")]
     assert [(one["group"], one["text"], one["tone"]) for one in rows] == [
         ("a/far", "1m 30s behind", "amber"),
         ("a/near", "1s behind", "grey"),
     ]
     assert (rows[0]["streams"], rows[0]["more"]) == (["a/b", "a/c", "a/d"], "and 1 other")
-    assert [one.listed.group for one in groups.entries_of(found, {}, "A/E")] == ["a/far"]
+    assert [one.listed.group for one in groups.entries_of(listed, {}, "A/E")] == ["a/far"]
     assert "No reader group yet" in (groups.empty_of(0, [], wanted="") or "")

@@ -1,5 +1,9 @@
 """What an operator reads at three in the morning, word by word."""
 
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
 import pytest
 
 from tests.property.memory import Memory
@@ -11,14 +15,26 @@ from tidegauge.topology import KeyRange, Segment
 NOON = 1_704_110_400_000
 MINUTE = 60_000
 HOUR = 60 * MINUTE
+FLAT = Topology.of_partitions(2)
+
+
+class Beat(NamedTuple):
+    """Some writers report every 5 s for so long: the time, and `slow` what it noted before."""
+
+    writers: tuple[str, ...]
+    ms: int
+
+
+Act = int | str | tuple[str, int] | Beat
+"""Time that passes; a writer that registers (+), leaves (-) or expires (!); a time from noon on."""
 
 
 class Night:
     """A stream whose clocks are the test's; it begins at noon."""
 
-    def __init__(self, topology: Topology | None = None, **settings: int | None) -> None:
+    def __init__(self, *, topology: Topology = FLAT, **settings: int | None) -> None:
         wanted = StreamSettings(**settings)  # type: ignore[arg-type]
-        self.core = Aggregator("shop/orders", wanted, topology or Topology.of_partitions(2))
+        self.core = Aggregator("shop/orders", wanted, topology)
         self.memory = Memory()
         self.passed_ms = 0
 
@@ -26,51 +42,41 @@ class Night:
     def now(self) -> Now:
         return Now(NOON + self.passed_ms, self.passed_ms)
 
-    def note(self, writer: str, time: int, offset: int = 1) -> None:
-        self.core.note_time(writer, time, {0: offset} if offset else {}, now=self.now)
-        self.core.run_pass(self.now)
+    def live(self, *acts: Act) -> Self:
+        """Do one act after another, each with a pass behind it."""
+        for act in acts:
+            match act:
+                case Beat(writers, ms):
+                    for _ in range(ms // 5_000):
+                        self.passed_ms += 5_000
+                        for writer in writers:
+                            self.note(writer, -HOUR if writer == "slow" else self.passed_ms)
+                case (writer, time):
+                    self.note(writer, time)
+                case int():
+                    self.passed_ms += act
+                case str():
+                    names = {"+": "register", "-": "leave", "!": "expire"}
+                    getattr(self.core, names[act[0]])(act[1:], now=self.now)
+            self.core.run_pass(self.now)
+        return self
 
-    def register(self, writer: str) -> None:
-        self.core.register(writer, now=self.now)
-        self.core.run_pass(self.now)
-
-    def leave(self, writer: str) -> None:
-        self.core.leave(writer, now=self.now)
-        self.core.run_pass(self.now)
-
-    def expire(self, writer: str) -> None:
-        self.core.expire(writer, now=self.now)
-        self.core.run_pass(self.now)
-
-    def be_held_by_many(self) -> None:
-        """Let 'first' and 30 others hold 'fast' up by an hour of event time."""
-        self.note("first", NOON - HOUR)
-        self.note("fast", NOON)
-        for number in range(30):
-            self.note(f"w{number:02}", NOON - HOUR, 0)
-
-    def be_held_by_beating(self, *beating: str, for_ms: int) -> None:
-        """Let 'slow' hold 'fast' up, while others report every 5 s."""
-        self.note("slow", NOON - HOUR)
-        self.note("fast", NOON)
-        for _ in range(for_ms // 5_000):
-            self.passed_ms += 5_000
-            for one in beating:
-                self.note(one, NOON - HOUR if one == "slow" else NOON + self.passed_ms)
-
-    def later(self, passed_ms: int) -> None:
-        self.passed_ms += passed_ms
+    def note(self, writer: str, time: int, offset: int = 1, **more: Any) -> None:
+        position = {0: offset} if offset else {}
+        self.core.note_time(writer, NOON + time, position, now=self.now, **more)
         self.core.run_pass(self.now)
 
     def store(self) -> None:
         self.memory.apply(self.core.take_changes())
 
-    def restart(self) -> None:
+    def restart(self) -> Self:
         """Go on with what is stored."""
+        self.store()
         stored = self.memory.stored()
         self.core = Aggregator.restore(
             "shop/orders", StreamSettings(), self.core.topology, stored
         )
+        return self
 
     def explain(self) -> Explanation:
         return self.core.inspect(self.now).explain()
@@ -79,241 +85,330 @@ class Night:
         return self.explain().in_full
 
 
-def test_no_writers() -> None:
-    night = Night()
-    assert night.says() == (
-        "There is no mark yet: the stream has no writer; register a writer, or note a time."
-    )
-    assert night.explain().reason == "no_writers"
+class Scene(NamedTuple):
+    """What happens, and what is said then, perhaps with "…" at an end; fields that are shown."""
+
+    acts: list[Act]
+    said: str = "…"
+    settings: dict[str, int | None] = {}  # noqa: RUF012 (nobody changes it)
+    shown: Mapping[str, Any] = {}
+    holder: Mapping[str, Any] = {}
+    returning: Mapping[str, Any] = {}
 
 
-def test_too_few_writers() -> None:
-    night = Night(min_writers=3)
-    night.note("api-1", NOON)
-    night.register("api-2")
-    assert night.says() == (
+HELD: list[Act] = [("slow", -HOUR), ("fast", 0)]
+HELD_BY_MANY: list[Act] = [("first", -HOUR), ("fast", 0)]
+HELD_BY_MANY += [(f"w{number:02}", -HOUR) for number in range(30)]
+NEVER: dict[str, int | None] = {"aggregation_timeout_ms": None, "hold_limit_ms": None}
+
+SCENES = {
+    "no writers": Scene(
+        [],
+        "There is no mark yet: the stream has no writer; register a writer, or note a time.",
+        shown={"reason": "no_writers"},
+    ),
+    "too few writers": Scene(
+        [("api-1", 0), "+api-2"],
         "There is no mark yet: 1 of min_writers=3 writers have reported, and 'api-2' registered "
         "without reporting; start the other writers, or require fewer: tidegauge configure "
-        "shop/orders --min-writers 1"
-    )
-    for number in range(3, 7):
-        night.register(f"api-{number}")
-    named = "have reported, and 'api-2', 'api-3', 'api-4' and 2 more registered without"
-    assert named in night.says()
-
-
-def test_one_silent_writer() -> None:
-    night = Night()
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    night.later(13_000)
-    assert night.says() == (
+        "shop/orders --min-writers 1",
+        {"min_writers": 3},
+    ),
+    "many have registered only": Scene(
+        [("api-1", 0), *(f"+api-{number}" for number in range(2, 7))],
+        "… have reported, and 'api-2', 'api-3', 'api-4' and 2 more registered without …",
+        {"min_writers": 3},
+    ),
+    "one silent writer": Scene(
+        [*HELD, 13_000],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'slow' (1h of "
         "event time behind, silent for 13s) holds it while 'fast' waits; it is dropped in 47s "
         "if others keep reporting (it has been silent for 13s of the 1m allowed); have it note "
         "a later time or leave, or expire it (its events below the watermark are then late): "
-        "tidegauge expire shop/orders slow"
-    )
-    explanation = night.explain()
-    (holder,) = explanation.holders
-    assert (holder.behind_ms, holder.silent_ms) == (HOUR, 13_000)
-    assert (holder.stand, holder.stand_by, holder.grace) == (NOON - HOUR, "noted", True)
-    assert (holder.silent_for_ms, holder.standing_for_ms) == (13_000, 13_000)
-    assert (holder.clock, holder.expires_in_ms) == ("silence", None)
-    assert holder.remaining_ms == 47_000
-    assert (explanation.stood_ms, explanation.next_expiry_ms) == (13_000, None)
-    assert explanation.waiting == ["fast"]
-
-
-def test_a_clock_that_runs_out_without_another_report_says_when() -> None:
-    night = Night()
-    night.be_held_by_beating("fast", for_ms=40_000)
-    assert (
-        "'fast' waits; it is dropped in 20s (it has been silent for 40s of the 1m allowed);"
-        in night.says()
-    )
-    (holder,) = night.explain().holders
-    assert (holder.expires_in_ms, night.explain().next_expiry_ms) == (20_000, 20_000)
-
-
-def test_a_writer_that_speaks_and_does_not_progress() -> None:
-    night = Night()
-    night.be_held_by_beating("slow", "fast", for_ms=9 * MINUTE)
-    assert night.says().startswith(
+        "tidegauge expire shop/orders slow",
+        shown={"stood_ms": 13_000, "next_expiry_ms": None, "waiting": ["fast"]},
+        holder={
+            "behind_ms": HOUR,
+            "silent_ms": 13_000,
+            "stand": NOON - HOUR,
+            "stand_by": "noted",
+            "grace": True,
+            "silent_for_ms": 13_000,
+            "standing_for_ms": 13_000,
+            "clock": "silence",
+            "expires_in_ms": None,
+            "remaining_ms": 47_000,
+        },
+    ),
+    "a clock that runs out without another report": Scene(
+        [*HELD, Beat(("fast",), 40_000)],
+        "… 'fast' waits; it is dropped in 20s (it has been silent for 40s of the 1m allowed);…",
+        shown={"next_expiry_ms": 20_000},
+        holder={"expires_in_ms": 20_000},
+    ),
+    "a writer that reports and does not progress": Scene(
+        [*HELD, Beat(("slow", "fast"), 9 * MINUTE)],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 9m: writer 'slow' (1h 9m of "
         "event time behind) holds it while 'fast' waits; it is dropped in 1m (it has made no "
-        "progress for 9m of the 10m allowed);"
-    )
-    (holder,) = night.explain().holders
-    assert (holder.silent_for_ms, holder.standing_for_ms) == (0, 9 * MINUTE)
-    assert (holder.clock, holder.expires_in_ms) == ("standing_still", MINUTE)
-
-
-def test_while_all_writers_are_silent_nobody_is_to_expire_and_nothing_is_held() -> None:
-    night = Night()
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    night.later(29_999)
-    assert (night.explain().held_ms, night.explain().silent_ms) == (29_999, None)
-    night.later(1)
-    assert (night.explain().held_ms, night.explain().silent_ms) == (None, 30_000)
-    night.later(8 * HOUR - 30_000)
-    assert night.says() == (
+        "progress for 9m of the 10m allowed);…",
+        holder={
+            "silent_for_ms": 0,
+            "standing_for_ms": 9 * MINUTE,
+            "clock": "standing_still",
+            "expires_in_ms": MINUTE,
+        },
+    ),
+    "all silent for less than is worth saying": Scene(
+        [*HELD, 29_999], shown={"held_ms": 29_999, "silent_ms": None}
+    ),
+    "all silent": Scene([*HELD, 30_000], shown={"held_ms": None, "silent_ms": 30_000}),
+    "all silent for a night": Scene(
+        [*HELD, 8 * HOUR],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 8h: no writer has reported "
         "for 8h, so no writer expires; last is writer 'slow' (1h of event time behind, silent "
-        "for 8h); if there should be events, look at the producers."
-    )
-    (holder,) = night.explain().holders
-    assert holder.remaining_ms is None
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_wait_begins_anew_where_a_silence_ends(*, restarts: bool) -> None:
-    night = Night()
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    night.later(8 * HOUR)
-    night.store()
-    if restarts:
-        night.restart()
-        night.later(1_000)
-        assert night.explain().silent_ms == 8 * HOUR + 1_000
-    night.note("fast", NOON + 8 * HOUR)
-    night.later(20_000)
-    assert (night.explain().held_ms, night.explain().silent_ms) == (20_000, None)
-
-
-def test_a_wait_goes_on_after_a_restart() -> None:
-    night = Night()
-    night.be_held_by_beating("slow", "fast", for_ms=5 * MINUTE)
-    night.store()
-    night.restart()
-    night.later(1_000)
-    assert night.explain().held_ms == 5 * MINUTE + 1_000
-
-
-def test_a_dead_writer_that_one_that_left_waits_for_holds_while_all_others_are_silent() -> None:
-    night = Night()
-    night.note("dead", NOON - HOUR)
-    night.note("fast", NOON)
-    night.note("live", NOON)
-    night.leave("fast")
-    night.later(8 * HOUR)
-    assert (night.explain().held_ms, night.explain().silent_ms) == (8 * HOUR, None)
-    why = "; no writer has reported for 8h: while no other writer reports, no writer expires;"
-    assert why in night.says()
-
-
-def test_nobody_is_silent_before_the_last_clock_runs_out_that_can() -> None:
-    night = Night()
-    night.be_held_by_beating("slow", "fast", for_ms=9 * MINUTE)
-    night.later(40_000)
-    assert night.explain().silent_ms is None
-    assert "; it is dropped in 20s (it has made no progress for 9m 40s" in night.says()
-    night.later(20_000)
-    assert (night.core.state("slow"), night.explain().silent_ms) == ("expired", MINUTE)
-
-
-def test_where_nobody_is_ever_dropped_silence_is_no_hold_either() -> None:
-    night = Night(aggregation_timeout_ms=None, hold_limit_ms=None)
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    night.later(30_000)
-    assert (night.explain().held_ms, night.explain().silent_ms) == (None, 30_000)
-
-
-def test_a_quiet_stream_is_silent_and_one_without_live_writers_is_not() -> None:
-    night = Night()
-    night.note("a", NOON)
-    night.later(HOUR)
-    assert night.explain().silent_ms == HOUR
-    night.leave("a")
-    assert night.explain().silent_ms is None
-
-
-def test_when_nobody_progresses_the_other_clock_stands_as_well() -> None:
-    night = Night()
-    night.be_held_by_beating("slow", for_ms=8 * MINUTE)
-    assert (
-        "no writer has progressed for 8m: while no other writer progresses, no writer expires;"
-    ) in night.says()
-
-
-def test_a_dead_writer_that_all_others_have_left_holds_until_somebody_acts() -> None:
-    night = Night()
-    night.note("dead", NOON - HOUR)
-    night.note("fast", NOON)
-    night.leave("fast")
-    night.later(13_000)
-    assert night.says() == (
+        "for 8h); if there should be events, look at the producers.",
+        holder={"remaining_ms": None},
+    ),
+    "a dead writer that one that left waits for, while all others are silent": Scene(
+        [("dead", -HOUR), ("fast", 0), ("live", 0), "-fast", 8 * HOUR],
+        "…; no writer has reported for 8h: while no other writer reports, no writer expires;…",
+        shown={"held_ms": 8 * HOUR, "silent_ms": None},
+    ),
+    "silent for less than the last clock that can run out": Scene(
+        [*HELD, Beat(("slow", "fast"), 9 * MINUTE), 40_000],
+        "…; it is dropped in 20s (it has made no progress for 9m 40s…",
+        shown={"silent_ms": None},
+    ),
+    "silent once the last clock has run out": Scene(
+        [*HELD, Beat(("slow", "fast"), 9 * MINUTE), MINUTE],
+        shown={
+            "silent_ms": MINUTE,
+            "states": {"joining": 0, "active": 1, "behind": 0, "expired": 1, "left": 0},
+        },
+    ),
+    "silent where nobody is ever dropped": Scene(
+        [*HELD, 30_000], settings=NEVER, shown={"held_ms": None, "silent_ms": 30_000}
+    ),
+    "a quiet stream": Scene([("a", 0), HOUR], shown={"silent_ms": HOUR}),
+    "a quiet stream without live writers": Scene(
+        [("a", 0), HOUR, "-a"], shown={"silent_ms": None}
+    ),
+    "nobody progresses": Scene(
+        [*HELD, Beat(("slow",), 8 * MINUTE)],
+        "… no writer has progressed for 8m: while no other writer progresses, no writer expires;…",
+    ),
+    "a dead writer that all others have left": Scene(
+        [("dead", -HOUR), ("fast", 0), "-fast", 13_000],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'dead' (1h of "
         "event time behind, silent for 13s) holds it while 'fast' waits; all others have left: "
         "while no other writer reports, no writer expires, and it holds until you seal the "
         "stream or expire it; have it note a later time or leave, seal the stream, or expire it "
-        "(its events below the watermark are then late): tidegauge expire shop/orders dead"
-    )
-
-
-def test_a_writer_that_nobody_limits_is_waited_for_for_ever() -> None:
-    night = Night(aggregation_timeout_ms=None, hold_limit_ms=None)
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    night.later(11_000)
-    never = "it is never dropped (aggregation_timeout_ms and hold_limit_ms are null);"
-    assert never in night.says()
-    (holder,) = night.explain().holders
-    assert (holder.silent_for_ms, holder.standing_for_ms, holder.clock) == (None, None, None)
-
-
-def test_a_restarted_writer_stands_where_it_stood() -> None:
-    night = Night()
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    night.register("slow")
-    night.later(11_000)
-    assert (
-        "'slow' (registered 11s ago, no time noted yet, stood before at "
-        "2024-01-01T11:00:00.000Z) holds it" in night.says()
-    )
-
-
-def test_a_writer_that_catches_up_too_slowly_is_on_its_way_back() -> None:
-    night = Night()
-    night.be_held_by_beating("fast", for_ms=HOUR)
-    assert night.explain().returning == []
-    night.note("slow", NOON)
-    assert night.says() == (
+        "(its events below the watermark are then late): tidegauge expire shop/orders dead",
+    ),
+    "a writer that nobody limits": Scene(
+        [*HELD, 11_000],
+        "… it is never dropped (aggregation_timeout_ms and hold_limit_ms are null);…",
+        NEVER,
+        holder=dict.fromkeys(("silent_for_ms", "standing_for_ms", "clock")),
+    ),
+    "a restarted writer": Scene(
+        [*HELD, "+slow", 11_000],
+        "… 'slow' (registered 11s ago, no time noted yet, stood before at "
+        "2024-01-01T11:00:00.000Z) holds it…",
+    ),
+    "an expired writer that is silent": Scene(
+        [*HELD, Beat(("fast",), HOUR)], shown={"returning": []}
+    ),
+    "an expired writer that catches up too slowly": Scene(
+        [*HELD, Beat(("fast",), HOUR), ("slow", 0)],
         "Nothing to do: the watermark stands at 2024-01-01T13:00:00.000Z: no writer is ahead, "
-        "'slow' expired and no longer holds it; it rises once 'fast' notes a later time; 'slow' is returning, "
-        "1h behind: at its pace the others would wait 1h, and it is admitted at 1m or when it "
-        "registers."
-    )
-    (slow,) = night.explain().returning
-    assert (slow.state, slow.grace, slow.catch_up_ms) == ("expired", True, HOUR)
-    night.later(10_000)
-    night.note("slow", NOON + 59 * MINUTE)
-    assert night.core.state("slow") == "active"
-    assert night.explain().returning_count == 0
+        "'slow' expired and no longer holds it; it rises once 'fast' notes a later time; 'slow' "
+        "is returning, 1h behind: at its pace the others would wait 1h, and it is admitted at "
+        "1m or when it registers.",
+        returning={"state": "expired", "grace": True, "catch_up_ms": HOUR},
+    ),
+    "an expired writer that has caught up": Scene(
+        [*HELD, Beat(("fast",), HOUR), ("slow", 0), 10_000, ("slow", 59 * MINUTE)],
+        shown={"returning_count": 0},
+        holder={"writer": "slow", "state": "active"},
+    ),
+    "an expired writer without grace": Scene(
+        [*HELD, Beat(("fast",), HOUR), "+slow", "!slow", "+slow"],
+        "…; 'slow' is returning, no time noted yet, without grace until it notes a time above "
+        "2024-01-01T13:00:00.000Z.",
+        returning={"state": "expired", "grace": False, "catch_up_ms": None},
+    ),
+    "a clock that runs out inside the interval of marks": Scene(
+        [*HELD, Beat(("fast",), 15_000)],
+        "…; it is dropped within 45s, when mark_interval_ms is over (it …",
+        {"aggregation_timeout_ms": 20_000, "mark_interval_ms": MINUTE},
+    ),
+    "many hold, the one that is dropped first is named first": Scene(
+        [("first", -HOUR), ("fast", 0), 5_000, *HELD_BY_MANY[2:22], 6_000],
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 11s: writers 'first' (1h of "
+        "event time behind, silent for 11s), 'w00', 'w01' and 18 more hold it while 'fast' "
+        "waits; the first is dropped in 49s if others keep reporting (it has been silent for "
+        "11s of the 1m allowed); have it note a later time or leave, or expire it (its events "
+        "below the watermark are then late): tidegauge expire shop/orders first",
+        shown={"holder_count": 21},
+    ),
+    "who has noted nothing is named first where nobody is ever dropped": Scene(
+        [*HELD_BY_MANY, "+new", 11_000],
+        "… writers 'new' (registered 11s ago, no time noted yet, starts at "
+        "2024-01-01T11:00:00.000Z), 'first', 'w00' and 29 more hold it … "
+        "have it note a time or leave, or expire it (its events below the watermark are then "
+        "late): tidegauge expire shop/orders new",
+        NEVER,
+    ),
+    "who has noted nothing is named after who is dropped first": Scene(
+        [*HELD_BY_MANY, 9_000, "+new", 2_000],
+        "… 'first' (1h of event time behind, silent for 11s), 'new' (registered 2s ago, no time "
+        "noted yet, starts at 2024-01-01T11:00:00.000Z; it has been silent for 2s of the 1m "
+        "allowed), 'w00' and 29 more hold it…",
+    ),
+    "somebody joins before the first mark": Scene(
+        ["+new"],
+        "There is no mark yet: writer 'new' (no time noted yet) holds back the first mark "
+        "while no writer waits; it is dropped after 1m of silence or 10m without progress, "
+        "once another writer waits; have it note a time.",
+    ),
+    "somebody waits for the first mark": Scene(
+        ["+new", ("fast", 0), 2_000],
+        "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds back "
+        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting (it "
+        "has been silent for 2s of the 1m allowed); have it note a time or leave, or expire it "
+        "(its events below the watermark are then late): tidegauge expire shop/orders new",
+    ),
+    "all have left or expired": Scene(
+        [("a", 0), ("b", 0), ("c", 0), "-a", "-b", "!c"],
+        "The watermark stands at 2024-01-01T12:00:00.000Z: no writer is live (2 left, 1 "
+        "expired: 'c'); start a writer.",
+    ),
+    "a quiet night says who reported last": Scene(
+        [("a", 0), ("b", 0), 2 * HOUR],
+        "The watermark has stood at 2024-01-01T12:00:00.000Z for 2h: no writer is ahead, 'b' "
+        "reported last, 2h ago; it rises once all 2 live writers note a later time.",
+    ),
+    "one of two expires in a quiet night": Scene(
+        [("a", 0), ("b", 0), 2 * HOUR, "!b"],
+        "… 'b' expired and no longer holds it; it rises once 'a' notes a later time.",
+    ),
+    "another one registers in a quiet night": Scene(
+        [("a", 0), ("b", 0), 2 * HOUR, "!b", "+new"],
+        "… no writer is ahead, 'new' registered without reporting, 'b' expired and no longer "
+        "holds it; it rises once all 2 live writers note a later time.",
+    ),
+    "seconds are in the one writer that sends them": Scene(
+        [("seconds", NOON // 1_000 - NOON), ("right", 0)],
+        shown={
+            "hint": "Writer 'seconds' noted 1704110400, which lies in early 1970: are these "
+            "seconds? Times are milliseconds."
+        },
+    ),
+    "the writer that sent seconds has expired": Scene(
+        [("seconds", NOON // 1_000 - NOON), ("right", 0), "!seconds"], shown={"hint": None}
+    ),
+    "logical time is no mistake": Scene(
+        [("a", 5 - NOON), ("b", 48 * HOUR)],
+        "Nothing to do: the watermark stands at 5: last is writer …",
+        {"max_future_skew_ms": None},
+        shown={"hint": None},
+    ),
+    "how far logical times lie apart has no unit": Scene(
+        [("newbie", 7 - NOON), ("other", 99 - NOON)],
+        "… writer 'newbie' (92 of event time behind)…",
+        {"max_future_skew_ms": None},
+    ),
+    "how far a returning writer's logical time lies behind has no unit": Scene(
+        [("newbie", 7 - NOON), ("other", 99 - NOON), "!newbie", ("newbie", 8 - NOON)],
+        "… 'newbie' is returning, 91 behind: …",
+        {"max_future_skew_ms": None},
+    ),
+    "the writer whose clock is ahead is doubted first": Scene(
+        [("good", 0), ("skewed", 5 * HOUR)],
+        "The watermark stands at 2024-01-01T12:00:00.000Z: last is writer 'good' (5h of event "
+        "time behind); first check 'skewed', whose times are in the future: if its clock is "
+        "wrong, stop it and expire it: tidegauge expire shop/orders skewed",
+        {"max_future_skew_ms": 24 * HOUR},
+        shown={
+            "hint": "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock "
+            "right?"
+        },
+    ),
+    "the watermark is ahead of the clock": Scene(
+        [("good", 0), ("skewed", 5 * HOUR), "!good"],
+        settings={"max_future_skew_ms": 24 * HOUR},
+        shown={
+            "hint": "The watermark is 5h ahead of this server's clock: is a writer's clock "
+            "wrong? It cannot go back, so whatever is older is late until then."
+        },
+    ),
+    "of two writers nobody can tell which clock is wrong": Scene(HELD, shown={"hint": None}),
+    "one that registers stands where the others have reached": Scene(
+        [*HELD, "+new"], shown={"hint": None}
+    ),
+    "no lead within which clocks agree is pointed out": Scene(
+        [("a", -HOUR), ("b", -HOUR), ("c", -HOUR + MINUTE)],
+        settings={"max_future_skew_ms": MINUTE},
+        shown={"hint": None},
+    ),
+    "behind is measured to whoever is still waited for": Scene(
+        [("slow", 0), ("fast", MINUTE), ("poison", 5 * HOUR), "!poison"],
+        settings={"max_future_skew_ms": 24 * HOUR},
+        holder={"writer": "slow", "behind_ms": MINUTE},
+    ),
+    "the leader waits": Scene(
+        [("slow", 0), ("fast", MINUTE)],
+        settings={"writer_retention_ms": 0},
+        holder={"behind_ms": MINUTE},
+    ),
+    "who is forgotten leads nobody": Scene(
+        [("slow", 0), ("fast", MINUTE), "-fast"],
+        settings={"writer_retention_ms": 0},
+        shown={"waiting": []},
+        holder={"behind_ms": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+def test_what_is_said(scene: Scene) -> None:
+    settings: Any = scene.settings
+    night = Night(**settings).live(*scene.acts)
+    explanation = night.explain()
+    assert re.fullmatch(".*".join(map(re.escape, scene.said.split("…"))), explanation.in_full)
+    for status, fields in [
+        (explanation, scene.shown),
+        ([*explanation.holders, None][0], scene.holder),
+        ([*explanation.returning, None][0], scene.returning),
+    ]:
+        assert {name: getattr(status, name) for name in fields} == fields
+
+
+def test_holders_are_listed_up_to_ten() -> None:
+    assert len(Night().live(*HELD_BY_MANY).explain().holders) == 10
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_wait_begins_anew_where_a_silence_ends(*, restarts: bool) -> None:
+    night = Night().live(*HELD, 8 * HOUR)
+    if restarts:
+        night.restart().live(1_000)
+        assert night.explain().silent_ms == 8 * HOUR + 1_000
+    night.live(("fast", 8 * HOUR), 20_000)
+    assert (night.explain().held_ms, night.explain().silent_ms) == (20_000, None)
+
+
+def test_a_wait_goes_on_after_a_restart() -> None:
+    night = Night().live(*HELD, Beat(("slow", "fast"), 5 * MINUTE)).restart().live(1_000)
+    assert night.explain().held_ms == 5 * MINUTE + 1_000
 
 
 def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
-    night = Night()
-    night.be_held_by_beating("fast", for_ms=HOUR)
-    night.register("slow")
-    night.expire("slow")
-    night.register("slow")
-    assert night.says().endswith(
-        "; 'slow' is returning, no time noted yet, without grace until it notes a time above "
-        "2024-01-01T13:00:00.000Z."
-    )
+    night = Night().live(*HELD, Beat(("fast",), HOUR), "+slow", "!slow", "+slow")
     (slow,) = night.explain().returning
-    assert (slow.state, slow.grace, slow.catch_up_ms) == ("expired", False, None)
-    night.later(MINUTE)
-    night.note("fast", NOON + HOUR + MINUTE)
-    night.core.note_time(
-        "slow", NOON + HOUR + 1, {}, now=night.now, incarnation=slow.incarnation
-    )
-    night.later(0)
+    night.live(MINUTE, ("fast", HOUR + MINUTE))
+    night.note("slow", HOUR + 1, 0, incarnation=slow.incarnation)
     assert night.says().endswith(
         "; 'slow' is returning, 59s behind: its pace is not known yet, and it is admitted at "
         "1m or when it registers."
@@ -322,50 +417,23 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
 
 def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_for_its_end() -> None:
     night = Night(aggregation_timeout_ms=20_000, mark_interval_ms=MINUTE)
-    night.be_held_by_beating("fast", for_ms=15_000)
-    assert "; it is dropped within 45s, when mark_interval_ms is over (it " in night.says()
-    night.passed_ms += MINUTE
+    night.live(*HELD, Beat(("fast",), 15_000)).passed_ms += MINUTE
     assert "; it is dropped in 0ms (it has been silent for 25s of the 20s" in night.says()
 
 
-def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() -> None:
-    night = Night()
-    night.note("first", NOON - HOUR)
-    night.note("fast", NOON)
-    night.later(5_000)
-    for number in range(20):
-        night.note(f"w{number:02}", NOON - HOUR, 0)
-    night.later(6_000)
-    assert night.says() == (
-        "The watermark has stood at 2024-01-01T11:00:00.000Z for 11s: writers 'first' (1h of "
-        "event time behind, silent for 11s), 'w00', 'w01' and 18 more hold it while 'fast' "
-        "waits; the first is dropped in 49s if others keep reporting (it has been silent for "
-        "11s of the 1m allowed); have it note a later time or leave, or expire it (its events "
-        "below the watermark are then late): tidegauge expire shop/orders first"
-    )
-    explanation = night.explain()
-    assert (explanation.holder_count, len(explanation.holders)) == (21, 10)
-
-
-def test_how_many_others_run_out_with_the_one_that_is_named_is_told() -> None:
-    night = Night()
-    for number in range(20):
-        night.note(f"w{number:02}", NOON - HOUR + number, 0)
-    night.note("fast", NOON)
-    night.later(20_000)
-    night.note("fast", NOON + 1)
+def test_how_many_others_run_out_with_the_one_that_is_named_is_said() -> None:
+    night = Night().live(*((f"w{number:02}", number - HOUR) for number in range(20)))
+    night.live(("fast", 0), 20_000, ("fast", 1))
     assert (
         "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', "
         "'w03' and 17 more wait; it is dropped in 40s if others keep reporting (it has been "
         "silent for 20s of the 1m allowed; 19 more run out with it);"
     ) in night.says()
-    night.note("w07", NOON - HOUR + 7, 0)
+    night.live(("w07", 7 - HOUR))
     assert "20s of the 1m allowed; 18 more run out with it)" in night.says()
-    for _ in range(8):
-        night.passed_ms += 5_000
-        night.note("fast", NOON + night.passed_ms)
+    night.live(Beat(("fast",), 40_000))
     assert night.explain().states["expired"] == 7  # the eighth goes on, and nobody is below it
-    night.later(11_000)
+    night.live(11_000)
     assert "'w07' (1h 59s of event time behind, silent for 51s) holds it" in night.says()
     assert "51s of the 1m allowed; 12 more run out with it)" in night.says()
 
@@ -374,125 +442,32 @@ def test_those_that_run_out_together_are_counted_up_to_a_thousand() -> None:
     night = Night()
     for number in range(1_100):
         night.core.note_time(f"w{number:04}", NOON - HOUR, {}, now=night.now)
-    night.note("fast", NOON)
-    night.later(11_000)
+    night.live(("fast", 0), 11_000)
     assert "11s of the 1m allowed; at least 999 more run out with it)" in night.says()
 
 
-def test_who_has_said_nothing_is_named_first_where_nobody_is_ever_dropped() -> None:
-    night = Night(aggregation_timeout_ms=None, hold_limit_ms=None)
-    night.be_held_by_many()
-    night.register("new")
-    night.later(11_000)
-    assert (
-        "writers 'new' (registered 11s ago, no time noted yet, starts at 2024-01-01T11:00:00.000Z), 'first', 'w00' "
-        "and 29 more hold it"
-    ) in night.says()
-    assert night.says().endswith(
-        "have it note a time or leave, or expire it (its events below the watermark are then "
-        "late): tidegauge expire shop/orders new"
-    )
-
-
-def test_who_has_said_nothing_is_named_after_who_is_dropped_first() -> None:
-    night = Night()
-    night.be_held_by_many()
-    night.later(9_000)
-    night.register("new")
-    night.later(2_000)
-    assert (
-        "'first' (1h of event time behind, silent for 11s), 'new' (registered 2s ago, no time "
-        "noted yet, starts at 2024-01-01T11:00:00.000Z; it has been silent for 2s of the 1m "
-        "allowed), 'w00' and 29 more hold it"
-    ) in night.says()
-
-
-def test_somebody_joins_before_the_first_mark() -> None:
-    night = Night()
-    night.register("new")
-    assert night.says() == (
-        "There is no mark yet: writer 'new' (no time noted yet) holds back the first mark "
-        "while no writer waits; it is dropped after 1m of silence or 10m without progress, "
-        "once another writer waits; have it note a time."
-    )
-    night.note("fast", NOON)
-    night.later(2_000)
-    assert night.says() == (
-        "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds back "
-        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting (it "
-        "has been silent for 2s of the 1m allowed); have it note a time or leave, or expire it "
-        "(its events below the watermark are then late): tidegauge expire shop/orders new"
-    )
-
-
-def test_all_have_left_or_expired() -> None:
-    night = Night()
-    for writer in ("a", "b", "c"):
-        night.note(writer, NOON)
-    night.leave("a")
-    night.leave("b")
-    night.expire("c")
-    assert night.says() == (
-        "The watermark stands at 2024-01-01T12:00:00.000Z: no writer is live (2 left, 1 "
-        "expired: 'c'); start a writer."
-    )
-
-
 def test_those_that_expired_are_named_the_latest_first_also_after_a_restart() -> None:
-    night = Night()
-    for writer in ("d", "b", "a", "e", "c"):
-        night.note(writer, NOON)
-    for writer in ("c", "a", "e", "b"):
-        night.passed_ms += 1_000
-        night.expire(writer)
+    night = Night().live(*((writer, 0) for writer in "dbaec"))
+    night.live(1_000, "!c", 1_000, "!a", 1_000, "!e", 1_000, "!b")
     named = "'b', 'e', 'a' and 1 more expired and no longer hold it;"
     assert named in night.says()
-    night.store()
-    night.restart()
-    assert named in night.says()
-    night.note("e", NOON)
-    night.leave("b")
-    assert "'a' and 'c' expired and no longer hold it;" in night.says()
-    for writer in ("d", "e"):
-        night.leave(writer)
-    assert "(3 left, 2 expired: 'a' and 'c')" in night.says()
+    assert named in night.restart().says()
+    assert "'a' and 'c' expired and no longer hold it;" in night.live(("e", 0), "-b").says()
+    assert "(3 left, 2 expired: 'a' and 'c')" in night.live("-d", "-e").says()
 
 
 def test_sealed() -> None:
-    night = Night()
-    night.note("a", NOON)
+    night = Night().live(("a", 0))
     night.core.seal({0: 1, 1: 0}, night.now)
     assert night.says() == (
         "The stream is sealed: its watermark is the end of time, and nothing follows."
     )
     assert night.explain().cure is None
-    (holder,) = night.explain().holders
-    assert holder.behind_ms is None
-
-
-def test_a_quiet_night_says_who_spoke_last() -> None:
-    night = Night()
-    night.note("a", NOON)
-    night.note("b", NOON)
-    night.later(2 * HOUR)
-    assert night.says() == (
-        "The watermark has stood at 2024-01-01T12:00:00.000Z for 2h: no writer is ahead, 'b' "
-        "reported last, 2h ago; it rises once all 2 live writers note a later time."
-    )
-    night.expire("b")
-    assert night.says().endswith(
-        "'b' expired and no longer holds it; it rises once 'a' notes a later time."
-    )
-    night.register("new")
-    assert night.says().endswith(
-        "no writer is ahead, 'new' registered without reporting, 'b' expired and no longer "
-        "holds it; it rises once all 2 live writers note a later time."
-    )
+    assert night.explain().holders[0].behind_ms is None
 
 
 def test_a_pass_is_due() -> None:
-    night = Night(mark_interval_ms=MINUTE)
-    night.note("a", NOON)
+    night = Night(mark_interval_ms=MINUTE).live(("a", 0))
     night.core.note_time("a", NOON + 1, {}, now=night.now)
     assert night.says() == (
         "Nothing to do: the watermark stands at 2024-01-01T12:00:00.000Z: all writers have "
@@ -500,199 +475,100 @@ def test_a_pass_is_due() -> None:
     )
 
 
-def test_seconds_are_found_in_the_one_writer_that_sends_them() -> None:
-    night = Night()
-    night.note("seconds", NOON // 1_000)
-    night.note("right", NOON)
-    assert night.explain().hint == (
-        "Writer 'seconds' noted 1704110400, which lies in early 1970: are these seconds? Times "
-        "are milliseconds."
-    )
-    night.expire("seconds")
-    assert night.explain().hint is None
-
-
-def test_logical_time_is_no_mistake() -> None:
-    night = Night(max_future_skew_ms=None)
-    night.note("a", 5)
-    night.note("b", NOON + 48 * HOUR)
-    assert night.explain().hint is None
-    assert night.says().startswith("Nothing to do: the watermark stands at 5: last is writer")
-
-
-def test_how_far_logical_times_lie_apart_has_no_unit() -> None:
-    night = Night(max_future_skew_ms=None)
-    night.note("newbie", 7)
-    night.note("other", 99)
-    assert "writer 'newbie' (92 of event time behind)" in night.says()
-    night.expire("newbie")
-    night.note("newbie", 8)
-    assert "'newbie' is returning, 91 behind: " in night.says()
-
-
-def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
-    night = Night(max_future_skew_ms=24 * HOUR)
-    night.note("good", NOON)
-    night.note("skewed", NOON + 5 * HOUR)
-    assert night.says() == (
-        "The watermark stands at 2024-01-01T12:00:00.000Z: last is writer 'good' (5h of event "
-        "time behind); first check 'skewed', whose times are in the future: if its clock is "
-        "wrong, stop it and expire it: tidegauge expire shop/orders skewed"
-    )
-    assert night.explain().hint == (
-        "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock right?"
-    )
-    night.expire("good")
-    assert night.explain().hint == (
-        "The watermark is 5h ahead of this server's clock: is a writer's clock wrong? It cannot "
-        "go back, so whatever is older is late until then."
-    )
-
-
 def test_a_writer_that_is_far_ahead_of_all_others_is_pointed_out() -> None:
-    night = Night()
-    night.note("gateway-1", NOON - 2 * HOUR)
-    night.note("gateway-2", NOON - 2 * HOUR + MINUTE)
-    night.note("gateway-3", NOON - 2 * HOUR + 7 * MINUTE)
+    first, second = ("gateway-1", -2 * HOUR), ("gateway-2", -2 * HOUR + MINUTE)
+    night = Night().live(first, second, ("gateway-3", -2 * HOUR + 7 * MINUTE))
     assert night.explain().hint is None  # six minutes are a tenth of max_future_skew_ms
-    night.note("gateway-3", NOON - 2 * HOUR + 41 * MINUTE)
     doubt = "Writer 'gateway-3' is 40m ahead of all others: is its clock right?"
-    assert night.explain().hint == doubt
-    night.note("gateway-4", NOON - 2 * HOUR + 36 * MINUTE)
-    assert night.explain().hint is None
-    night.leave("gateway-4")
-    assert night.explain().hint == doubt
-    night.note("gateway-3", NOON + 30 * MINUTE)
-    assert night.explain().hint == (
+    assert night.live(("gateway-3", -2 * HOUR + 41 * MINUTE)).explain().hint == doubt
+    assert night.live(("gateway-4", -2 * HOUR + 36 * MINUTE)).explain().hint is None
+    assert night.live("-gateway-4").explain().hint == doubt
+    assert night.live(("gateway-3", 30 * MINUTE)).explain().hint == (
         "Writer 'gateway-3' noted a time 30m ahead of this server's clock, and is 2h 29m ahead of "
         "all others: is its clock right?"
     )
 
 
-def test_no_lead_within_which_clocks_agree_is_pointed_out() -> None:
-    night = Night(max_future_skew_ms=MINUTE)
-    night.note("a", NOON - HOUR)
-    night.note("b", NOON - HOUR)
-    night.note("c", NOON - HOUR + MINUTE)
-    assert night.explain().hint is None
-
-
-def test_of_two_writers_nobody_can_tell_which_clock_is_wrong() -> None:
-    night = Night()
-    night.note("slow", NOON - HOUR)
-    night.note("fast", NOON)
-    assert night.explain().hint is None
-    night.register("new")  # it stands where the others have reached, and has noted nothing
-    assert night.explain().hint is None
-
-
 def test_an_external_log_without_positions() -> None:
     night = Night()
-    night.note("a", NOON, 0)
+    night.note("a", 0, 0)
     assert night.explain().hint == (
         "No report has named an offset, so that the marks cover no event of the external log: "
         "send the next offset of each partition as the position."
     )
-    night.note("a", NOON + 1, 1)
-    assert night.explain().hint is None
+    assert night.live(("a", 1)).explain().hint is None
 
 
 def test_a_hot_key_is_named_by_its_segment() -> None:
-    night = Night()
-    night.note("a", NOON)
+    night = Night().live(("a", 0))
     assert night.core.inspect(night.now).explain(hot=[7]).hint == (
         "Hot key in segment 7: a split left the load in one part, and is not repeated for now; "
         "write that key as several, if its events need no common order."
     )
 
 
-def test_an_event_with_an_odd_time_is_named_for_ten_minutes() -> None:
-    night = Night()
-    night.note("a", NOON)
-    seen = night.core.inspect(night.now)
-    now_ms = night.now.wall_ms
+SECONDS = "event time 1704110400 lies in early 1970: are these seconds? Times are milliseconds"
 
-    def hint(time: int, writer: str | None = "w", *, ago_ms: int = 0) -> str | None:
-        return seen.explain(odd_event=OddEvent(time, writer, now_ms - ago_ms)).hint
 
-    seconds = (
-        "event time 1704110400 lies in early 1970: are these seconds? Times are milliseconds"
-    )
-    assert hint(NOON // 1_000) == f"Writer 'w' appended an odd time: {seconds}."
-    assert hint(now_ms + 49 * HOUR, None) == (
-        "Somebody appended an odd time: event time 1704286800000 is 2d 1h ahead of this server's "
-        "clock: is it right? If such times are meant, raise max_future_skew_ms."
-    )
-    assert hint(now_ms + HOUR) is None
-    assert hint(NOON // 1_000, ago_ms=10 * MINUTE) is not None
-    assert hint(NOON // 1_000, ago_ms=10 * MINUTE + 1) is None
+@pytest.mark.parametrize(
+    ("event", "hint"),
+    [
+        (OddEvent(NOON // 1_000, "w", NOON), f"Writer 'w' appended an odd time: {SECONDS}."),
+        (
+            OddEvent(NOON + 49 * HOUR, None, NOON),
+            (
+                "Somebody appended an odd time: event time 1704286800000 is 2d 1h ahead of this "
+                "server's clock: is it right? If such times are meant, raise max_future_skew_ms."
+            ),
+        ),
+        (OddEvent(NOON + HOUR, "w", NOON), None),
+        (
+            OddEvent(NOON // 1_000, "w", NOON - 10 * MINUTE),
+            f"Writer 'w' appended an odd time: {SECONDS}.",
+        ),
+        (OddEvent(NOON // 1_000, "w", NOON - 10 * MINUTE - 1), None),
+    ],
+)
+def test_an_event_with_an_odd_time_is_named_for_ten_minutes(
+    event: OddEvent, hint: str | None
+) -> None:
+    night = Night().live(("a", 0))
+    assert night.core.inspect(night.now).explain(odd_event=event).hint == hint
 
 
 def test_merged_segments() -> None:
-    night = Night(Topology.of_equal_ranges(2))
-    night.note("slow", NOON)
+    night = Night(topology=Topology.of_equal_ranges(2)).live(("slow", 0))
     merged = Segment(2, KeyRange(0, 1), (0, 1))
     night.core.change_topology(night.core.topology.scaled({0: 5, 1: 3}, [merged]))
     night.core.note_time("fast", NOON + MINUTE, {2: 4}, now=night.now)
-    night.later(0)
-    night.later(1_000)
-    assert night.says() == (
+    assert night.live(0, 1_000).says() == (
         "Nothing to do: the watermark has stood at 2024-01-01T12:00:00.000Z for 1s: last is "
         "writer 'slow' (1m of event time behind, silent for 1s)."
     )
     night.core.note_time("slow", NOON + MINUTE, {0: 5}, now=night.now)
-    night.later(0)
+    night.live(0)
     assert night.core.newest is not None
     assert night.core.newest.cut == {2: 4}
     assert night.says().endswith("it rises once all 2 live writers note a later time.")
 
 
-def test_behind_is_measured_to_whoever_is_still_waited_for() -> None:
-    night = Night(max_future_skew_ms=24 * HOUR)
-    night.note("slow", NOON)
-    night.note("fast", NOON + MINUTE)
-    night.note("poison", NOON + 5 * HOUR)
-    night.expire("poison")
-    (holder,) = night.explain().holders
-    assert (holder.writer, holder.behind_ms) == ("slow", MINUTE)
-
-
-def test_who_is_forgotten_leads_nobody() -> None:
-    night = Night(writer_retention_ms=0)
-    night.note("slow", NOON)
-    night.note("fast", NOON + MINUTE, 0)
-    assert [one.behind_ms for one in night.explain().holders] == [MINUTE]
-    night.leave("fast")
-    assert [one.behind_ms for one in night.explain().holders] == [0]
-    assert night.explain().waiting == []
-
-
 def test_after_a_restart_the_watermark_has_stood_as_long() -> None:
-    night = Night()
-    night.note("a", NOON)
-    night.store()
-    night.restart()
-    night.later(HOUR)
+    night = Night().live(("a", 0)).restart().live(HOUR)
     assert "has stood at 2024-01-01T12:00:00.000Z for 1h" in night.says()
 
 
 def test_after_a_restart_it_is_known_since_when_writers_are_silent() -> None:
     night = Night()
     for name, passed_ms in (("early", 0), ("late", MINUTE), ("late", HOUR)):
-        night.later(passed_ms)
-        night.note(name, NOON + passed_ms)
-        night.store()
-    night.later(MINUTE)
-    night.restart()
+        night.live(passed_ms, (name, night.passed_ms + passed_ms)).store()
+    night.live(MINUTE).restart()
     silent = {one.writer: one.silent_ms for one in night.core.inspect(night.now).statuses()}
     assert silent == {"early": HOUR + 2 * MINUTE, "late": MINUTE}
 
 
-def test_after_a_restart_it_is_known_who_spoke_last() -> None:
+def test_after_a_restart_it_is_known_who_reported_last() -> None:
     night = Night()
-    for name in ("b", "a", "b", "c", "a"):
-        night.note(name, NOON)
-        night.store()
-        night.later(HOUR)
-    night.restart()
-    assert "'a' reported last, 1h ago" in night.says()
+    for name in "babca":
+        night.live((name, 0)).store()
+        night.live(HOUR)
+    assert "'a' reported last, 1h ago" in night.restart().says()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from writer_client.observing.observation import (
 )
 from writer_client.observing.partition import Look
 from writer_client.observing.rules import parse_guess
+from writer_client.observing.sources import Sources
 
 NOW = 1_000_000
 FAR = 2**62
@@ -57,26 +59,34 @@ def _notes(observation: Observation, now_ms: int = 0) -> list[tuple[str, int, ob
     return [(one.writer, one.time, dict(one.position)) for one in observation.notes(now_ms)]
 
 
-def test_each_writer_notes_the_least_guess_at_its_own_newest_position() -> None:
-    observation = _observation("a.0", "b.0", "c.1")
-    _read(observation, "a.0", 5, 5_000)
-    _read(observation, "b.0", 6, 3_000)
-    _read(observation, "c.1", 9, 9_000)
-    assert _notes(observation) == [
-        ("a.0", 2_990, {0: 6}),
-        ("b.0", 2_990, {0: 7}),
-        ("c.1", 2_990, {1: 10}),
-    ]
-
-
-def test_a_writer_without_a_guess_holds_all_until_it_leaves_or_is_read() -> None:
-    observation = _observation("a.0", "b.1")
-    _read(observation, "a.0", 5, 5_000)
-    assert _notes(observation) == []
-    _read(observation, "b.1", 5, None)
-    assert _notes(observation) == []
-    _read(observation, "b.1", 6, 7_000)
-    assert [time for _, time, _ in _notes(observation)] == [4_990, 4_990]
+@pytest.mark.parametrize(
+    ("writers", "records", "notes"),
+    [
+        pytest.param(
+            "a.0 b.0 c.1",
+            [("a.0", 5, 5_000), ("b.0", 6, 3_000), ("c.1", 9, 9_000)],
+            [("a.0", 2_990, {0: 6}), ("b.0", 2_990, {0: 7}), ("c.1", 2_990, {1: 10})],
+            id="each writer notes the least guess at its own newest position",
+        ),
+        pytest.param(
+            "a.0 b.1",
+            [("a.0", 5, 5_000), ("b.1", 5, None)],
+            [],
+            id="a writer without a guess holds all",
+        ),
+        pytest.param(
+            "b.0",
+            [(None, 5, 1), ("b.0", 6, 5_000)],
+            [("b.0", 4_990, {0: 7})],
+            id="who notes time itself is read past",
+        ),
+    ],
+)
+def test_what_is_noted_of_what_is_read(writers: str, records: Any, notes: Any) -> None:
+    observation = _observation(*writers.split())
+    for record in records:
+        _read(observation, *record)
+    assert _notes(observation) == notes
 
 
 def test_a_backlog_of_which_nothing_is_read_holds_all() -> None:
@@ -207,13 +217,6 @@ def test_who_is_given_up_is_read_past_until_its_partition_is_assigned_anew() -> 
     observation.partitions.assign(0, 7)
     _read(observation, "a.0", 7, 5_000)
     assert observation.sources.newcomers() == ["a.0"]
-
-
-def test_who_notes_time_itself_is_read_past() -> None:
-    observation = _observation("b.0")
-    _read(observation, None, 5, 1)
-    _read(observation, "b.0", 6, 5_000)
-    assert _notes(observation) == [("b.0", 4_990, {0: 7})]
 
 
 def test_rows_below_what_was_noted_count_as_late() -> None:
@@ -378,9 +381,13 @@ class _Watched:
         self.observation.read(row, latest_ms=self.clock_ms + HOUR, wall_ms=self.clock_ms)
 
     @property
+    def sources(self) -> Sources:
+        return self.observation.sources
+
+    @property
     def watermark(self) -> int:
         """Where the live ones stand, as the service sees it."""
-        out = self.observation.sources.left_out
+        out = self.sources.left_out
         return min(times[-1] for name, times in self.noted.items() if name not in out)
 
 
@@ -400,15 +407,15 @@ def test_a_source_with_a_broken_clock_is_left_out_after_the_hold_limit(
     # The others go ahead, so that the service sees who holds, and says so.
     assert watched.noted["a"][-1] == watched.noted["b"][-1] == watched.clock_ms - 2_000
     assert watched.noted.get("broken", [0])[-1] < 10 * MINUTE
-    assert watched.observation.sources.left_out == {}
-    assert watched.observation.sources.holding.keys() == {"broken"}
+    assert watched.sources.left_out == {}
+    assert watched.sources.holding.keys() == {"broken"}
     if behind_ms is not None:
-        held_ms = watched.observation.sources.holding["broken"]
+        held_ms = watched.sources.holding["broken"]
         assert held_ms == pytest.approx(behind_ms, abs=20 * MINUTE)
     watched.go_on(MINUTE)
-    assert watched.observation.sources.holding == {}
-    assert watched.observation.sources.left_out.keys() == {"broken"}
-    assert watched.observation.sources.count == 2
+    assert watched.sources.holding == {}
+    assert watched.sources.left_out.keys() == {"broken"}
+    assert watched.sources.count == 2
     assert watched.watermark == watched.clock_ms - 2_000
 
 
@@ -417,7 +424,7 @@ def test_several_that_are_broken_alike_are_left_out_together() -> None:
     tells |= {f"b{number}": lambda clock_ms: clock_ms - EPOCH for number in range(3)}
     watched = _Watched(**tells, c=lambda _: 365 * DAY, d=lambda clock_ms: clock_ms * 2)
     watched.go_on(11 * MINUTE)
-    assert watched.observation.sources.left_out.keys() == {"b0", "b1", "b2", "c", "d"}
+    assert watched.sources.left_out.keys() == {"b0", "b1", "b2", "c", "d"}
 
 
 def test_a_source_that_catches_up_is_not_left_out() -> None:
@@ -429,15 +436,14 @@ def test_a_source_that_catches_up_is_not_left_out() -> None:
     )
     for _ in range(20):
         watched.go_on(MINUTE)
-        assert watched.observation.sources.left_out == {}
-    assert watched.observation.sources.holding == {}
+        assert watched.sources.left_out == {}
+    assert watched.sources.holding == {}
     assert watched.watermark == watched.clock_ms - 2_000
     # Its times were noted as they came, for readers of what it uploads.
     steps = watched.noted["upload"]
     assert max(after - before for before, after in pairwise(steps)) < HOUR
-    assert (
-        watched.observation.sources.counts.late == 1
-    )  # the first one, below where the others were
+    # The first one came below where the others were.
+    assert watched.sources.counts.late == 1
 
 
 def test_who_is_left_out_is_new_once_it_is_within_the_bound() -> None:
@@ -445,13 +451,10 @@ def test_who_is_left_out_is_new_once_it_is_within_the_bound() -> None:
     watched.go_on(11 * MINUTE)
     watched.tells["broken"] = lambda clock_ms: clock_ms - 11 * MINUTE
     watched.go_on(MINUTE)
-    assert watched.observation.sources.left_out == {"broken": 11 * MINUTE - 1_000}
+    assert watched.sources.left_out == {"broken": 11 * MINUTE - 1_000}
     watched.tells["broken"] = lambda clock_ms: clock_ms - 5 * MINUTE
     watched.go_on(5_000)
-    assert (watched.observation.sources.left_out, watched.observation.sources.newcomers()) == (
-        {},
-        ["broken"],
-    )
+    assert (watched.sources.left_out, watched.sources.newcomers()) == ({}, ["broken"])
     watched.go_on(10 * MINUTE)
     assert watched.watermark == watched.clock_ms - 5 * MINUTE - 1_000
 
@@ -461,37 +464,32 @@ def test_time_passes_for_who_holds_only_while_others_go_on() -> None:
     watched.go_on(MINUTE)
     watched.go_on(HOUR, "broken")
     watched.go_on(3 * MINUTE)
-    assert watched.observation.sources.left_out == {}
+    assert watched.sources.left_out == {}
     watched.go_on(2 * MINUTE)
-    assert watched.observation.sources.left_out.keys() == {"broken"}
+    assert watched.sources.left_out.keys() == {"broken"}
 
 
 def test_with_nobody_to_compare_it_with_who_is_left_out_stays_so() -> None:
     watched = _Watched(a=_honest, broken=lambda _: 0)
     watched.go_on(11 * MINUTE)
-    watched.observation.sources.leave("a")
+    watched.sources.leave("a")
     watched.go_on(HOUR, "broken")
-    assert watched.observation.sources.left_out.keys() == {"broken"}
+    assert watched.sources.left_out.keys() == {"broken"}
 
 
-def test_one_clock_that_is_fast_does_not_leave_the_others_out() -> None:
-    watched = _Watched(a=_honest, b=_honest, fast=lambda clock_ms: clock_ms + 50 * MINUTE)
+@pytest.mark.parametrize(
+    "tells",
+    [
+        {"a": _honest, "b": _honest, "fast": lambda clock_ms: clock_ms + 50 * MINUTE},
+        dict.fromkeys("abc", lambda clock_ms: clock_ms - DAY) | {"early": _honest},
+    ],
+    ids=["one clock is fast", "most are right, however far they are behind"],
+)
+def test_most_of_all_are_not_left_out(tells: dict[str, Tell]) -> None:
+    watched = _Watched(**tells)
     watched.go_on(HOUR)
-    assert (watched.observation.sources.holding, watched.observation.sources.left_out) == (
-        {},
-        {},
-    )
-    assert watched.watermark == watched.clock_ms - 2_000
-
-
-def test_most_of_all_are_right_however_far_they_are_behind() -> None:
-    late: dict[str, Tell] = {name: lambda clock_ms: clock_ms - DAY for name in "abc"}
-    watched = _Watched(**late, early=_honest)
-    watched.go_on(HOUR)
-    assert (watched.observation.sources.holding, watched.observation.sources.left_out) == (
-        {},
-        {},
-    )
+    assert (watched.sources.holding, watched.sources.left_out) == ({}, {})
+    assert watched.watermark == min(tell(watched.clock_ms) for tell in tells.values()) - 1_000
 
 
 def test_a_partition_that_is_read_later_than_the_others_holds_nobody_for_too_long() -> None:

@@ -6,16 +6,14 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.listed_streams import NOW, brief_of
-from tidegauge.wire.groups import ListedGroup
+from tests.listed_streams import NOW, brief_of, group_of, window_of, writer_of
 from tidegauge.wire.streams import BriefStreamList
-from tidegauge.wire.writers import WriterInfo
 from tidegauge_cli.listing import Listing, print_line
 from tidegauge_cli.tables import judge, table_of_groups, table_of_streams, table_of_writers
 
 WRITERS = [
-    WriterInfo(
-        writer="gateway-7",
+    writer_of(
+        "gateway-7",
         state="behind",
         incarnation=2,
         time=1_704_110_400_000,
@@ -29,24 +27,14 @@ WRITERS = [
         clock="standing_still",
         expires_in_ms=60_000,
         grace=True,
-        catch_up_ms=None,
     ),
-    WriterInfo(
-        writer="new",
+    writer_of(
+        "new",
         state="joining",
-        incarnation=1,
-        time=None,
         position={},
-        behind_ms=None,
         silent_ms=250,
         stand=1_704_110_400_000,
         stand_by="told",
-        silent_for_ms=None,
-        standing_for_ms=None,
-        clock=None,
-        expires_in_ms=None,
-        grace=False,
-        catch_up_ms=None,
     ),
 ]
 
@@ -162,38 +150,10 @@ def test_the_state_of_a_stream_stays_longest_and_breaks_at_words(
 
 
 def test_what_is_of_a_group_stands_in_its_first_line_alone() -> None:
-    window = {
-        "stream": "a/b",
-        "stream_id": "1",
-        "watermark": NOW,
-        "final": False,
-        "lower": NOW - 60_000,
-        "upper": None,
-        "position": {0: 1},
-        "next_mark": {"revision": 2, "lower": NOW, "upper": NOW, "cut": {0: 9}, "final": False},
+    readers = {
+        name: {"epoch": 1, "owned": {"a/b": {number: 0}}} for number, name in enumerate("xy")
     }
-    state = {
-        "completed": {},
-        "epochs": 2,
-        "checkpoints": {},
-        "readers": {
-            name: {"epoch": 1, "owned": {"a/b": {number: 0}}}
-            for number, name in enumerate("xy")
-        },
-        "unassigned": {"a/b": {7: 0}},
-    }
-    group = ListedGroup.model_validate(
-        {
-            "group": "a/g",
-            "streams": ["a/b"],
-            "stream_ids": {},
-            "heartbeat_ms": 1,
-            "dead_after_ms": 2,
-            "revision": 1,
-            "state": state,
-            "windows": [window],
-        }
-    )
+    group = group_of(readers, window_of(lower=NOW - 60_000), unassigned={"a/b": {7: 0}})
     rows = [[cell.plain for cell in row] for row in table_of_groups([group]).rows]
     assert rows == [["a/g", "a/b", "x", "1", "1", "1m"], ["a/g", "", "y", "1", "", ""]]
 
