@@ -52,7 +52,7 @@ class Process:
         self._living = asyncio.create_task(
             self._live(), name="holding the database or standing by"
         )
-        self.look_after(self._living)
+        self.supervise(self._living)
         started = asyncio.ensure_future(self._started.wait())
         ways = {self._living, started}
         await asyncio.wait(ways, timeout=_QUICK_START_S, return_when=asyncio.FIRST_COMPLETED)
@@ -60,7 +60,7 @@ class Process:
         if not (self.is_taking_over or self._living.done()):
             self.on_stand_by()
 
-    def look_after(self, task: "asyncio.Task[None]") -> None:
+    def supervise(self, task: "asyncio.Task[None]") -> None:
         """Log if a task fails that is to run as long as the process, and report it to probes."""
         task.add_done_callback(log_failure)
         self._tasks.append(task)

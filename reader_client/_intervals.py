@@ -67,7 +67,7 @@ class StreamWorkList:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where a look ended. Marks are thinned, so that it has the cut, too."""
+    """Where a call ended. Marks are thinned, so that it has the cut, too."""
 
     stream_id: str
     until: int
@@ -80,7 +80,7 @@ class _Cursor:
             stream_id, until, cut, revision = json.loads(text)
             return cls(stream_id, int(until), {int(n): at for n, at in cut.items()}, revision)
         except (AttributeError, TypeError, ValueError):
-            msg = f"since={text[:80]!r} is no cursor of a stream; pass cursor of a former look"
+            msg = f"since={text[:80]!r} is no cursor of a stream; pass cursor of a former call"
             raise ValueError(msg) from None
 
     def to_text(self) -> str:
@@ -99,7 +99,7 @@ async def list_intervals(
     tiling = Tiling.parse(by, zone)
     before = None if since is None else _Cursor.parse(since)
     if before is None and start is None:
-        msg = "the first look needs start=: nobody knows the least time of a stream"
+        msg = "the first call needs start=: nobody knows the least time of a stream"
         raise ValueError(msg)
     first = None if start is None else tiling.ceil(to_event_time(start))
     stream = await client.describe()
@@ -108,16 +108,16 @@ async def list_intervals(
     if not stream.revision:
         return StreamWorkList(cursor=since)
     mark = (await client.marks(after=stream.revision - 1, limit=1))[-1]
-    look = _Look(client, stream, mark, tiling=tiling, first=first)
-    again = None if stream.tail is None else await look.again(before)
+    listing = _Listing(client, stream, mark, tiling=tiling, first=first)
+    again = None if stream.tail is None else await listing.again(before)
     cursor = _Cursor(stream.stream_id, mark.lower, mark.cut, mark.revision)
     return StreamWorkList(
-        mark.revision, mark.cut, mark.lower, await look.new(before), again, cursor.to_text()
+        mark.revision, mark.cut, mark.lower, await listing.new(before), again, cursor.to_text()
     )
 
 
-class _Look:
-    """A look at a stream up to its newest mark."""
+class _Listing:
+    """The intervals of a stream up to its newest mark."""
 
     def __init__(
         self,

@@ -38,11 +38,11 @@ class Reading:
     async def step(self) -> None:
         """Confirm what was returned before, complete what is read, and take a fair share."""
         member, share = self._member, self.share
-        share.is_settled = False  # a look that is cut short is made again
+        share.is_settled = False  # a step that is cut short is made again
         if member.heartbeat is not None:
             member.heartbeat.unbalanced.clear()  # before, for what the heartbeat learns meanwhile
         clients = sorted(member.clients.items())
-        topologies = share.look({name: await client.describe() for name, client in clients})
+        topologies = share.learn({name: await client.describe() for name, client in clients})
         state = await member.change(step, returned=share.returned, topologies=topologies)
         share.take(state, member.name, member.epoch or 0, topologies)
 

@@ -40,13 +40,13 @@ class Share:
     Attributes
     ----------
     tails
-        How far each stream went when it was last looked at.
+        How far each stream went at the last step.
     owned
         Its segments, and what it has confirmed of them.
     returned
         What it has read beyond that.
     is_settled
-        Whether it owned its share, and knew all segments, when it last looked.
+        Whether it owned its share, and knew all segments, at the last step.
     """
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class Share:
         self._ends: dict[SegmentRef, int] = {}
         """Sealed lengths, of those of its segments that are sealed."""
         self._turn: deque[SegmentRef] = deque()
-        """What it owns, beginning with what was not looked at for the longest."""
+        """What it owns, beginning with what was not read for the longest."""
 
-    def look(self, streams: Mapping[str, StreamInfo]) -> Topologies:
+    def learn(self, streams: Mapping[str, StreamInfo]) -> Topologies:
         """Record how streams are now, and return their topologies."""
         self._streams = dict(streams)
         self.tails = {stream: _tail_of(info) for stream, info in streams.items()}

@@ -264,7 +264,7 @@ class AsyncStreamClient(StreamCalls):
         Parameters
         ----------
         since
-            ``cursor`` of the former look; None at the first one, which needs ``start``.
+            ``cursor`` of the call before; None at the first one, which needs ``start``.
         by
             How long intervals are: ``1 hour``, ``15m``, ``7 days``. They count from 1970 on.
         zone

@@ -81,7 +81,7 @@ class ModelFiles:
         self.read: set[str] = set()
         self._since = 0
 
-    def look(self, since: int) -> int:
+    def read_behind(self, since: int) -> int:
         self._since = since
         return len(self.log.versions) - 1 - since
 

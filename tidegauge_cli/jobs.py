@@ -14,7 +14,7 @@ from tidegauge_cli.service import warn
 
 Task: TypeAlias = dict[str, str]
 """What fills the placeholders of a command: ``start``, ``end``, ``version`` and the like."""
-Look: TypeAlias = Callable[[str | None], tuple[Sequence[Task], str | None]]
+ListTasks: TypeAlias = Callable[[str | None], tuple[Sequence[Task], str | None]]
 """Lists tasks behind a cursor, and gives the next cursor."""
 
 
@@ -64,7 +64,7 @@ class State:
         written.replace(self.path)
 
 
-def run_all(path: Path, look: Look, command: Sequence[str]) -> bool:
+def run_all(path: Path, list_tasks: ListTasks, command: Sequence[str]) -> bool:
     """Run a command for all that is left and new; return whether each succeeded.
 
     Nothing is done while another process does it. What fails stays for the next time.
@@ -78,7 +78,7 @@ def run_all(path: Path, look: Look, command: Sequence[str]) -> bool:
         if lock is None:
             return True
         state = State.load(path)
-        state.add(*look(state.cursor))
+        state.add(*list_tasks(state.cursor))
         state.save()
         for task in list(state.left):
             if _run(command, task, lock):

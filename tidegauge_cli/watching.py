@@ -27,19 +27,19 @@ _WAIT_MS = 2_000
 _OUTAGES = (ServiceUnreachableError, UnavailableError)
 
 
-class Look(NamedTuple):
-    """What a stream looked like at one moment."""
+class Snapshot(NamedTuple):
+    """A stream at one moment."""
 
     at: float
     stream: StreamInfo
     clock: Watermark
 
-    def growth(self, last: "Look") -> str:
-        """Show how many events the log holds, and how fast they came since the last look."""
+    def growth(self, last: "Snapshot") -> str:
+        """Show how many events the log holds, and how fast they came since the last one."""
         if self.stream.tail is None:
             return ""
         events, before = sum(self.stream.tail.values()), sum((last.stream.tail or {}).values())
-        passed_s = max(self.at - last.at, 1e-3)  # the first look is compared with itself
+        passed_s = max(self.at - last.at, 1e-3)  # the first one is compared with itself
         return f"  events {events} ({(events - before) / passed_s:.0f}/s)"
 
 
@@ -53,12 +53,12 @@ async def watch_stream(service: Service, path: str, *, as_json: bool) -> None:
 
 
 async def _redraw(service: Service, path: str, console: Console) -> None:
-    last = await _look(service, path)
+    last = await _snapshot(service, path)
     with Live(_picture(last, last), console=console, auto_refresh=False) as live:
         while not last.clock.final:
             await asyncio.sleep(_REDRAW_S)
             try:
-                now = await _look(service, path)
+                now = await _snapshot(service, path)
             except _OUTAGES as error:
                 live.update(Group(_picture(last, last), Text(str(error))), refresh=True)
                 continue
@@ -79,7 +79,7 @@ async def _print_changes(service: Service, path: str, *, as_json: bool) -> None:
             print(clock.model_dump_json() if as_json else explanation.in_full, flush=True)
         if clock.final:
             return
-        # Looked at again after the next mark, or after a while: others may hold it by then.
+        # Asked again after the next mark, or after a while: others may hold it by then.
         after = 0 if clock.mark is None else clock.mark.revision
         try:
             await service.get(f"{path}/marks", MarkList, after=after, limit=1, wait_ms=_WAIT_MS)
@@ -94,12 +94,12 @@ async def _print_changes(service: Service, path: str, *, as_json: bool) -> None:
             warn("the service answers again")
 
 
-async def _look(service: Service, path: str) -> Look:
+async def _snapshot(service: Service, path: str) -> Snapshot:
     stream, clock = await asyncio.gather(service.get(path, StreamInfo), service.explain(path))
-    return Look(time.monotonic(), stream, clock)
+    return Snapshot(time.monotonic(), stream, clock)
 
 
-def _picture(last: Look, now: Look) -> Group:
+def _picture(last: Snapshot, now: Snapshot) -> Group:
     stream, explanation = now.stream, now.clock.explanation
     follows_clock = stream.config.max_future_skew_ms is not None
     lag = describe_lag(stream.watermark, follows_clock=follows_clock)

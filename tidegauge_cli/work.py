@@ -88,12 +88,12 @@ def intervals(  # noqa: PLR0913 (options)
         typer.Option(
             parser=reading(parse_event_time),
             metavar="TIME",
-            help="List no interval that begins before it. The first look at a stream needs it.",
+            help="List no interval that begins before it. The first call for a stream needs it.",
         ),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="CURSOR", help="Where the former look ended; it shows it last."),
+        typer.Option(metavar="CURSOR", help="Where the call before ended; it shows it last."),
     ] = None,
     state: Annotated[
         Path | None,
@@ -120,11 +120,11 @@ def intervals(  # noqa: PLR0913 (options)
         raise typer.BadParameter(msg, param_hint="--since")
     shared: dict[str, Any] = {"by": by, "zone": zone, "start": start}
 
-    def look(cursor: str | None) -> _Found:
+    def ask(cursor: str | None) -> _Found:
         if _is_stream(source, event_time, catalog):
-            return _look_at_stream(source, url, token, since=cursor, **shared)
+            return _ask_stream(source, url, token, since=cursor, **shared)
         service = {} if stream is None else {"url": url, "stream": stream, "token": token}
-        return _look_at_table(
+        return _ask_table(
             source,
             since=cursor,
             event_time=event_time,
@@ -136,8 +136,8 @@ def intervals(  # noqa: PLR0913 (options)
 
     try:
         if state is None:
-            _show(source, look(since), as_json=as_json)
-        elif not _run(state, look, command or []):
+            _show(source, ask(since), as_json=as_json)
+        elif not _run(state, ask, command or []):
             raise typer.Exit(1)
     except (TidegaugeError, ValueError, OSError, ModuleNotFoundError) as error:
         sys.exit(f"tidegauge: {error}")
@@ -153,7 +153,7 @@ def _is_stream(source: str, event_time: str | None, catalog: Sequence[str]) -> b
     return True
 
 
-def _look_at_stream(source: str, url: str, token: str | None, **how: Any) -> _Found:  # noqa: ANN401
+def _ask_stream(source: str, url: str, token: str | None, **how: Any) -> _Found:  # noqa: ANN401
     from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
 
     with needs_extra("tidegauge intervals", extra="reader"):
@@ -165,7 +165,7 @@ def _look_at_stream(source: str, url: str, token: str | None, **how: Any) -> _Fo
     return _Found({"cut": cut}, found.until, found.new, found.again, found.cursor)
 
 
-def _look_at_table(source: str, **how: Any) -> _Found:  # noqa: ANN401
+def _ask_table(source: str, **how: Any) -> _Found:  # noqa: ANN401
     from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
 
     with needs_extra("tidegauge intervals", extra="tables"):
@@ -175,11 +175,11 @@ def _look_at_table(source: str, **how: Any) -> _Found:  # noqa: ANN401
     return _Found({"version": found.version}, found.until, found.new, found.again, found.cursor)
 
 
-def _run(state: Path, look: Any, command: Sequence[str]) -> bool:  # noqa: ANN401 (a closure)
+def _run(state: Path, ask: Any, command: Sequence[str]) -> bool:  # noqa: ANN401 (a closure)
     from tidegauge_cli.jobs import run_all  # noqa: PLC0415 (no help needs it)
 
     def tasks(cursor: str | None) -> "tuple[list[Task], str | None]":
-        found = look(cursor)
+        found = ask(cursor)
         place = {name: str(value) for name, value in found.place.items()}
         listed = [
             {"start": _text(interval.start), "end": _text(interval.end), **place}

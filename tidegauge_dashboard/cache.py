@@ -65,7 +65,7 @@ class Cache:
                 else self._drawing.draw(view, watches, stopped_ms or feed.asking.now_ms())
             )
             made = {name: to_json(part) for name, part in drawn.items()}
-            if len(made) > len(common):  # nothing is there yet: the next look may see it
+            if len(made) > len(common):  # nothing is there yet: the next draw may have it
                 self._made[view] = made
         return made
 

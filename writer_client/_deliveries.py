@@ -144,7 +144,7 @@ class Deliveries:
     def begin(self) -> Span:
         """Count a record that is handed over to be produced.
 
-        The race: a note comes between the look at the last span and the count. So that is looked at
+        The race: a note comes between the read of the last span and the count. So that is read
         again: a record counted in a span that is closed is counted again in the next one.
 
         Raises what stopped the producer and, with a strategy, failed deliveries, once.
@@ -310,7 +310,7 @@ class Deliveries:
         self.noter.notes.add(time, end, since=end if last.total else last.number)
 
     def _add_span(self) -> None:
-        """Close the last span. The order matters: who was counted before the look of `begin` counts."""
+        """Close the last span. The order matters: a record counted before `begin` reads again counts."""
         closed = self._last
         self._last = Span(self, closed.number + 1, held=self._in_transaction)
         closed.end = next(closed.begun)

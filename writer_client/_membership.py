@@ -115,11 +115,11 @@ class Membership:
         self._tasks.append(asyncio.get_running_loop().create_task(guarded))
 
     def go_on(self) -> None:
-        """Let whoever waits for something look again."""
+        """Let whoever waits for something check again."""
         self._progress.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something holds, looking whenever anything was stored or failed."""
+        """Wait until something holds, checked whenever anything was stored or failed."""
         while not reached():
             self._progress.clear()
             await self._progress.wait()

@@ -66,7 +66,7 @@ class Writer(WriterFace, Opening):
         source: Hashable = None,
     ) -> None:
         """Write an event, blocking only while the buffer is full; see `AsyncWriter.write`."""
-        # What nearly every event is like is seen here: a call would cost more than the look.
+        # What nearly every event is like is seen here: a call would cost more than the checks.
         if type(key) is not str or not key.isascii():
             check_key(key)
         if type(value) is bytes and len(value) <= MOST_VALUE_BYTES:

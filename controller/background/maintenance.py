@@ -38,7 +38,7 @@ class Maintenance:
         """Maintain all streams until cancelled."""
         while True:
             await asyncio.sleep(_PERIOD_S)
-            await self._look_after_logs()
+            await self._maintain_logs()
             # Nobody repeats a request, or asks how a transaction ended, after a day.
             before_ms = self._clocks.now().wall_ms - DAY_MS
             work = partial(forget_outcomes, before_ms=before_ms)
@@ -46,7 +46,7 @@ class Maintenance:
                 partial(Batch.write, work=work, rows=_OUTCOMES_AT_ONCE)
             )
 
-    async def _look_after_logs(self) -> None:
+    async def _maintain_logs(self) -> None:
         """Abort transactions whose leases ran out, truncate by retention, merge small chunks."""
         for index, state in enumerate(list(self._registry)):
             if index % _STREAMS_AT_ONCE == 0:
@@ -65,6 +65,6 @@ class Maintenance:
             ) as error:
                 # The database has logged all of it already; or what was listed was deleted while
                 # others were maintained.
-                _log.debug("a log is not looked after yet: %s", error)
+                _log.debug("a log is not maintained yet: %s", error)
             except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})

@@ -2,7 +2,7 @@
 
 The row says who holds: a random id, the holder's address, and the number of its latest renewal. A
 constraint allows one row. The holder renews four times a second. It is *certain* for one lease (L,
-``--lease-ms``) from the moment before its latest successful renewal was sent. A standby looks four
+``--lease-ms``) from the moment before its latest successful renewal was sent. A standby reads the row four
 times a second, and takes over once it has seen the same id and number for 1.1 L, counted from the
 answer that first showed them. Both reckon by a clock of their own that goes on while the machine is
 suspended; no wall clock and no clock of the database decides anything.
@@ -67,7 +67,7 @@ _TIMELINE = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN '' "
     "ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 )
-_LOOK = "SELECT id, address, number FROM holder"
+_READ = "SELECT id, address, number FROM holder"
 _END_STUCK = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
     "AND usename = current_user AND application_name = %s AND state <> 'idle'"
@@ -138,7 +138,7 @@ class Lease:
         while True:
             sent = boot_s()
             try:
-                found = await self._session.run(_look)
+                found = await self._session.run(_read)
                 if seen is None or found != seen:
                     seen, since = found, boot_s()
                 waited_s = boot_s() - since
@@ -280,8 +280,8 @@ def _close(opening: "asyncio.Future[Database]") -> None:
         asyncio.get_running_loop().run_in_executor(None, opening.result().close)
 
 
-def _look(connection: Connection) -> _Seen | None:
-    row = connection.exec_driver_sql(_LOOK).first()
+def _read(connection: Connection) -> _Seen | None:
+    row = connection.exec_driver_sql(_READ).first()
     return None if row is None else _Seen(*row)
 
 

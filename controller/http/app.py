@@ -78,7 +78,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         watching = asyncio.create_task(watch(*checks), name="reading files again")
-        process.look_after(watching)
+        process.supervise(watching)
         await process.begin()
         try:
             yield

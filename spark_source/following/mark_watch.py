@@ -24,7 +24,7 @@ class MarkWatch:
         info = client.describe()
         self._partitions = info.topology.to_topology().segments.keys()
         self.revision, self.watermark = info.revision, info.watermark
-        self._looked: tuple[Position, int] | None = None
+        self._asked: tuple[Position, int] | None = None
         self._passed: Mark | None = None
         self._failure: Exception | None = None
         self._stopped = False
@@ -40,11 +40,11 @@ class MarkWatch:
             raise self._failure
         if position is None:
             return None
-        looked = position, self.revision
-        if looked != self._looked:
+        asked = position, self.revision
+        if asked != self._asked:
             found = self._client.marks_at_position(self._known(position)).passed
             self._passed = None if found is None else found.to_mark()
-            self._looked = looked
+            self._asked = asked
         return self._passed
 
     @property

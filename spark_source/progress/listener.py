@@ -28,8 +28,8 @@ from tidegauge.wire.groups import MOST_LATE_WRITERS
 
 _ONCE = timedelta(0)
 """What could not be reported is not repeated: the next batch reports what is true by then."""
-_LOOK_S = 2.0
-"""Between two looks at a query that is followed; Spark remembers its latest 100 batches."""
+_ASK_S = 2.0
+"""Between two questions to a query that is followed; Spark remembers its latest 100 batches."""
 _MOST_WRITERS = 1_000
 """Late rows are counted for so many writers of a query, those with the fewest are forgotten first."""
 _log = logging.getLogger(__name__)
@@ -70,8 +70,8 @@ class _Run:
         }
 
 
-def _look(query: Query) -> tuple[bool, bool, Sequence[StreamingQueryProgress]]:
-    """Look whether a query is active and whether it has nothing to do; last, what it has done."""
+def _ask(query: Query) -> tuple[bool, bool, Sequence[StreamingQueryProgress]]:
+    """Return whether a query is active and whether it has nothing to do; last, what it has done."""
     return query.isActive, not query.status["isDataAvailable"], query.recentProgress
 
 
@@ -153,14 +153,14 @@ class ProgressListener(StreamingQueryListener, Closing):
         run, last, active = _Run(), -1, True
         try:
             while active:
-                active, idle, recent = await asyncio.to_thread(_look, query)
+                active, idle, recent = await asyncio.to_thread(_ask, query)
                 fresh = [one for one in recent if one.batchId > last]
                 for progress in fresh:
                     run.take_in(read_progress(progress))
                     last = progress.batchId
                 if fresh or idle:
                     self._submit(run)
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_ASK_S)
         except Exception:  # noqa: BLE001 (there is nobody to raise it to)
             self.failures += 1
             _log.exception("stopped reporting the progress of %s", query.name or "a query")

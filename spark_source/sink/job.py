@@ -153,7 +153,7 @@ class TableJob:
 
     def plan(self, frame: DataFrame, number: int) -> Plan:
         """Decide what becomes of a batch, or raise why none may be committed."""
-        self._look()
+        self._refresh()
         is_known = self._committed is not None and number <= self._committed
         if not is_known:
             self._take_turn(frame.sparkSession, frame.schema)
@@ -214,7 +214,7 @@ class TableJob:
                 return
             self._timer = None
             try:
-                self._look()
+                self._refresh()
                 self._check_turn()
                 note = self._note(number, self._declarer.time())
                 self.commit(spark.createDataFrame([], schema), note)
@@ -224,9 +224,9 @@ class TableJob:
     def _append(self, frame: DataFrame, note: Note) -> None:
         options = self._engine.options(frame.sparkSession, note)
         self._engine.append(frame, options)
-        self._look()
+        self._refresh()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Read new commits, and remember what this query has said in them."""
         self._log.refresh()
         self._check_table()

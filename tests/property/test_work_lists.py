@@ -25,7 +25,7 @@ SEEDS = range(150)
 
 def look(files: ModelFiles, since: str | None = None, **how: Any) -> WorkList:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegauge.tables.looking._open_files", lambda *_: files)
+        patch.setattr("tidegauge.tables.listing._open_files", lambda *_: files)
         return intervals("table", since=since, by=f"{SPAN}ms", **how)
 
 

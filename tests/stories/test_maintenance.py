@@ -11,13 +11,13 @@ from tests.service.log_service import LogService, serving
 pytestmark = pytest.mark.about_sql
 
 
-async def _look_after_logs(log: LogService) -> None:
+async def _maintain_logs(log: LogService) -> None:
     parts = log.parts
     compactor = Compactor(parts.database)
     maintenance = Maintenance(
         parts.registry, parts.sequencer, parts.database, compactor, parts.clocks
     )
-    await maintenance._look_after_logs()
+    await maintenance._maintain_logs()
 
 
 def test_a_stream_that_is_deleted_while_logs_are_looked_after_is_no_error(
@@ -27,7 +27,7 @@ def test_a_stream_that_is_deleted_while_logs_are_looked_after_is_no_error(
         async with serving(database_url) as log:
             await log.create(segments=1)
             log.state.deleted = True
-            await _look_after_logs(log)
+            await _maintain_logs(log)
             log.state.deleted = False
 
     asyncio.run(scene())

@@ -51,7 +51,7 @@ def starts(found: list[Interval] | None) -> list[int]:
 def test_hours_become_complete_once_and_a_late_event_names_its_hour_again(
     client: StreamClient, writer: Writer
 ) -> None:
-    with pytest.raises(ValueError, match="the first look needs start="):
+    with pytest.raises(ValueError, match="the first call needs start="):
         client.intervals()
     assert client.intervals(start=BEGIN).until is None
     write(client, writer, BEGIN, BEGIN + HOUR, until=BEGIN + HOUR)

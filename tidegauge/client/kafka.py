@@ -264,7 +264,7 @@ class Topic:
             retry=retry_if_exception(_is_transient),
             stop=stop_after_delay(self._retry_for),
             wait=wait_exponential(0.1, max=2),
-            before_sleep=self._look_anew,
+            before_sleep=self._ask_for_leader,
             reraise=True,
         )
         self._admin.poll(0)  # hands over what librdkafka had to say since the last call
@@ -285,7 +285,7 @@ class Topic:
                 raise TimeoutError
         return [future.result() for future in futures]
 
-    def _look_anew(self, _: object) -> None:
+    def _ask_for_leader(self, _: object) -> None:
         """Ask for the leader: a restarted broker refuses what librdkafka knew before."""
         with suppress(KafkaException):
             self._admin.list_topics(self.name, timeout=self._call_s)

@@ -63,7 +63,7 @@ def explain(situation: Situation) -> Explanation:
 
 
 def _state_of(situation: Situation, reason: Reason) -> State:
-    """Return the state as one look shows it, whatever looks odd; before the first mark nothing moves."""
+    """Return the state as one answer shows it, whatever looks odd; before the first mark nothing moves."""
     held_ms = situation.held_ms
     stands_ms = situation.stood_ms if held_ms is None else held_ms
     stands_long = situation.newest is None or (stands_ms or 0) > HELD_AFTER_MS

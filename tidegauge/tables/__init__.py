@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
         UnreadableTableError,
     )
     from tidegauge.tables.history import Commit
-    from tidegauge.tables.looking import intervals
+    from tidegauge.tables.listing import intervals
     from tidegauge.tables.notes import Note
     from tidegauge.tables.work import WorkList
 else:
@@ -50,7 +50,7 @@ else:
             "Commit": "tidegauge.tables.history",
             "Note": "tidegauge.tables.notes",
             "WorkList": "tidegauge.tables.work",
-            "intervals": "tidegauge.tables.looking",
+            "intervals": "tidegauge.tables.listing",
         },
     }
     __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)

@@ -33,7 +33,7 @@ class DeltaFiles:
         self._name, self._column = "", list[str]()
         self._behind = list[Commit]()
 
-    def look(self, since: int) -> int:
+    def read_behind(self, since: int) -> int:
         """Read the commits behind a version, and return how many they are.
 
         Raises

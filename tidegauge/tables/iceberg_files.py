@@ -54,7 +54,7 @@ class IcebergFiles:
         self._left = list[Snapshot]()
         self._later = list[Snapshot]()
 
-    def look(self, since: int) -> int:
+    def read_behind(self, since: int) -> int:
         """Find the snapshots behind a version, and return how many they are.
 
         They are the ancestors of the current one that are none of that version's, and those of its

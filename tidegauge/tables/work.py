@@ -40,7 +40,7 @@ class WorkList:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a look ended: at which version, complete until when (ms), of which table."""
+    """Where a call ended: at which version, complete until when (ms), of which table."""
 
     version: int
     until: int
@@ -55,7 +55,7 @@ class Cursor:
                 raise TypeError  # noqa: TRY301 (raised again below)
             return cls(int(version), int(until), table_id)
         except (TypeError, ValueError):
-            msg = f"since={text[:80]!r} is no cursor of a table; pass cursor of a former look"
+            msg = f"since={text[:80]!r} is no cursor of a table; pass cursor of a former call"
             raise ValueError(msg) from None
 
     def to_text(self) -> str:
@@ -130,7 +130,7 @@ def until_now(commits: Sequence[Commit], cursor: Cursor) -> int | None:
     return max(time for time in times if time is not None)
 
 
-def work_list(  # noqa: PLR0913 (of one look)
+def work_list(  # noqa: PLR0913 (of one call)
     name: str,
     files: Files,
     changes: Iterable[Change],
@@ -147,9 +147,9 @@ def work_list(  # noqa: PLR0913 (of one look)
     name
         Of the table.
     changes
-        Since the former look, oldest first, what was taken back before all.
+        Since the call before, oldest first, what was taken back before all.
     now, before
-        Where the table stands, and where it stood at the former look.
+        Where the table is, and where it was at the call before.
     first
         The start of the first interval that counts; None for the table's first one.
 

@@ -338,7 +338,7 @@ class ScalingAction(Answer):
 
 
 class ScalingInfo(Answer):
-    """What the scaling policy of a stream sees and did, as of its last look."""
+    """What the scaling policy of a stream sees and did, as of its last sample."""
 
     unit: Unit = Field(description="What is counted.")
     segments: list[SegmentLoad] = Field(description="Those that grow, in order of number.")

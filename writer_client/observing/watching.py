@@ -64,7 +64,7 @@ class Progress(NamedTuple):
     counts
         What it has seen.
     behind
-        How many offsets it is behind the ends, at the latest look.
+        How many offsets it is behind the ends, as asked last.
     watermark
         Of the stream, ms.
     unreadable

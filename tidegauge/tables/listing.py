@@ -32,7 +32,7 @@ class _TableFiles(Files, Protocol):
     def log(self) -> TableLog:
         """See above."""
 
-    def look(self, since: int) -> int:
+    def read_behind(self, since: int) -> int:
         """Find what is behind a version; return how many commits."""
 
     def choose(self, column: str) -> None:
@@ -64,7 +64,7 @@ def intervals(  # noqa: PLR0913 (keywords of one table)
         See `complete_until`. With ``url`` the time is that of the newest mark that the table's
         newest version covers.
     since
-        ``cursor`` of the former look; None at the first one.
+        ``cursor`` of the call before; None at the first one.
     event_time
         The column, or a field of one such as ``window.start``; by default the one that the notes
         name.
@@ -101,7 +101,7 @@ def intervals(  # noqa: PLR0913 (keywords of one table)
     if before is not None and before.table_id != log.table_id:
         raise GoneError(table, "was made again")
     # An entry of a log is a request to a store: none below the cursor is read but the newest.
-    behind = 0 if before is None else files.look(before.version)
+    behind = 0 if before is None else files.read_behind(before.version)
     newest = next(log.newest_first(), None)
     if newest is None:
         return WorkList(None, None, cursor=since)
