@@ -1,4 +1,4 @@
-"""``kill -9`` of real servers and of a reader, while all that the service does goes on.
+"""``kill -9`` of real servers and of a reader, pauses, and restarts of a real PostgreSQL, under load.
 
 The simulation tries all kinds of moments and faults; this shows that real processes, databases and
 connections behave as the simulated ones do.
@@ -6,13 +6,15 @@ connections behave as the simulated ones do.
 
 import asyncio
 import random
+import signal
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import count, pairwise
+from itertools import count, cycle, islice, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,8 +22,9 @@ from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
 from tests.effort import Effort
 from tests.nursery import Fork
 from tests.patience import PATIENCE_S, until, wait_until
+from tests.postgres import Cluster
 from tests.server import ServerProcess
-from tests.service.controllers import LEASE_MS, answers, controller
+from tests.service.controllers import LEASE_MS, answers, controller, is_ready
 from tidegauge.marks import Mark
 from writer_client import AsyncWriter
 
@@ -98,19 +101,50 @@ async def _watch(client: AsyncStreamClient, book: Book) -> None:
             book.marks[mark.revision] = mark
 
 
+class Cast(NamedTuple):
+    """What can fail: one server, or two over PostgreSQL, of which one holds and the other stands by."""
+
+    servers: list[ServerProcess]
+    cluster: Cluster | None
+
+    def kill(self) -> None:
+        """Kill whoever holds the database, and start it again."""
+        holder = self._holder()
+        holder.kill()
+        _start(holder)
+
+    def pause(self) -> None:
+        """Stop whoever holds the database until another one does."""
+        holder = self._holder()
+        holder.process.send_signal(signal.SIGSTOP)
+        others = [one for one in self.servers if one is not holder]
+        wait_until(lambda: any(map(is_ready, others)))
+        holder.process.send_signal(signal.SIGCONT)
+
+    def restart_database(self) -> None:
+        assert self.cluster is not None
+        self.cluster.restart()
+
+    def _holder(self) -> ServerProcess:
+        wait_until(lambda: any(map(is_ready, self.servers)))
+        return next(filter(is_ready, self.servers))
+
+
 @pytest.fixture
-def servers(tmp_path: Path, database_url: str) -> Iterator[list[ServerProcess]]:
-    """One, or two over PostgreSQL, of which one holds and the other stands by."""
-    names = ["one"] if database_url.startswith("sqlite") else ["one", "two"]
+def cast(tmp_path: Path, database_kind: str, request: pytest.FixtureRequest) -> Iterator[Cast]:
+    cluster, url = None, f"sqlite:///{tmp_path}/tidegauge.db"
+    if database_kind == "postgresql":
+        cluster = request.getfixturevalue("own_cluster")
+        url = cluster.database()
     with ExitStack() as stack:
         servers = []
-        for name in names:
+        for name in ["one"] if cluster is None else ["one", "two"]:
             (place := tmp_path / name).mkdir()
-            server = controller(place, database_url, lease_ms=LEASE_MS)
+            server = controller(place, url, lease_ms=LEASE_MS)
             stack.callback(server.__exit__)
             _start(server)
             servers.append(server)
-        yield servers
+        yield Cast(servers, cluster)
 
 
 def _start(server: ServerProcess) -> None:
@@ -118,15 +152,19 @@ def _start(server: ServerProcess) -> None:
     wait_until(lambda: answers(server))
 
 
-def test_what_was_acknowledged_survives_kill_9_once_in_order_and_whole(
-    servers: list[ServerProcess], tmp_path: Path, effort: Effort
+def test_what_was_acknowledged_survives_all_of_it_once_in_order_and_whole(
+    cast: Cast, tmp_path: Path, effort: Effort
 ) -> None:
-    kills = effort.times("kills", short=3, long=60)
-    asyncio.run(_play(servers, tmp_path / "read", kills))
+    count = effort.times("kills, pauses and restarts", short=3, long=60)
+    faults = (
+        [cast.kill] if cast.cluster is None else [cast.kill, cast.pause, cast.restart_database]
+    )
+    asyncio.run(_play(cast, tmp_path / "read", islice(cycle(faults), count)))
 
 
-async def _play(servers: list[ServerProcess], read: Path, kills: int) -> None:
-    url, book, moments = servers[-1].url, Book(), random.Random(7)
+async def _play(cast: Cast, read: Path, faults: Iterable[Callable[[], None]]) -> None:
+    servers, book, moments = cast.servers, Book(), random.Random(7)
+    url = servers[-1].url
     async with (
         aclosing(AsyncStreamClient(url, STREAM, retry_for=PATIENCE)) as client,
         aclosing(AsyncReaderGroup(url, STREAM, retry_for=PATIENCE)) as group,
@@ -140,12 +178,10 @@ async def _play(servers: list[ServerProcess], read: Path, kills: int) -> None:
                 for at in range(4):
                     work.create_task(_write(servers[at % len(servers)].url, f"w{at}", book))
                 work.create_task(_watch(client, book))
-                for at in range(kills):
+                for fault in faults:
                     await _until_all_went_on(book, read)
                     await asyncio.sleep(moments.random() / 20)
-                    server = servers[at % len(servers)]
-                    server.kill()
-                    await asyncio.to_thread(_start, server)
+                    await asyncio.to_thread(fault)
                 await _until_all_went_on(book, read)
                 book.is_over = True
         finally:
