@@ -1,17 +1,14 @@
-"""Lookups among marks: a few rows however much there is, and right while newer ones are made."""
+"""Lookups among marks, chunks and outcomes take a few rows of PostgreSQL and a few steps of SQLite."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from sqlalchemy import Connection, create_engine, event, insert, text
+from sqlalchemy import Connection, event, text
 
-from controller.configuration import ServeSettings
+from controller.database import upgrade_database
 from controller.database.statements import replace_rows
 from controller.log.codec import encode_chunks
 from controller.log.embedded import EmbeddedLog
@@ -24,13 +21,13 @@ from controller.log.outcomes import (
     read_last_batches,
 )
 from controller.log.storage import first_offsets_reaching
-from controller.schema import marks as marks_table
-from controller.schema import metadata, outcomes
+from controller.schema import outcomes
 from controller.store.marks import StoredMarks
 from controller.store.truncation import Truncation
-from tests.postgres import Cluster
-from tests.service.in_process import in_process
+from tests.conftest import NewDatabase
 from tests.service.log_service import batch_of
+from tests.service.sessions import connected
+from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 pytestmark = pytest.mark.about_sql
@@ -38,175 +35,131 @@ pytestmark = pytest.mark.about_sql
 MARKS = 20_000
 CHUNKS = 4_000
 """In each of two segments, of two events each."""
-FEW = 40
-_FILL_MARKS = text(
+MOST_ROWS, MOST_STEPS = 40, 10_000
+_NUMBERS = (
+    "WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < {})"
+)
+_FILL_MARKS = (
     "INSERT INTO marks (stream_key, revision, lower, upper, cut, created_ms) "
-    "SELECT 1, n, n, CASE WHEN n < 100 THEN n ELSE 1000000 END, '{}', 0 "
-    f"FROM generate_series(1, {MARKS}) AS n"
+    + _NUMBERS.format(MARKS)
+    + "SELECT 1, n, n, CASE WHEN n < 100 THEN n ELSE 1000000 END, '{}', 0 FROM numbers WHERE n > 0"
 )
 """One writer once noted a time far ahead: from then on all marks have the same upper bound."""
-
 _DATA = encode_chunks(batch_of([("a", 10**9, b"")]), writer=None, append_time=0)[0].message
-_FILL_CHUNKS = text(
-    "INSERT INTO chunks (stream_key, segment, first_offset, events, running_time, size, data, append_time) "
-    "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, :data, 0 "
-    f"FROM generate_series(0, {2 * CHUNKS - 1}) AS n"
+_FILL_CHUNKS = (
+    "INSERT INTO chunks "
+    "(stream_key, segment, first_offset, events, running_time, size, data, append_time) "
+    + _NUMBERS.format(2 * CHUNKS - 1)
+    + "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, :data, 0 FROM numbers"
 )
+ENDED = Transaction("", "w", 1, 60_000, 0, "committed", finished_ms=1)
+OPEN = ENDED._replace(id="7", state="open", finished_ms=None)
 
 
 @pytest.fixture(scope="module")
-def stored(cluster: Cluster) -> Iterator[Connection]:
-    """Connect to a database with many marks and chunks of one stream."""
-    engine = create_engine(cluster.database().replace("postgresql:", "postgresql+psycopg:"))
-    with engine.connect() as connection:
-        connection.execute(_FILL_MARKS)
-        connection.execute(_FILL_CHUNKS, {"data": _DATA})
-        connection.execute(text("ANALYZE marks, chunks"))
+def stored(
+    new_database: NewDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    """Connect to a database with many marks, chunks and outcomes of one stream."""
+    url = new_database(tmp_path_factory.mktemp("lookups"))
+    upgrade_database(url)
+    names = [f"{n}" for n in range(MARKS)]
+    rows = [outcome_row(1, name, KeyedAnswer("", {}, 1)) for name in names]
+    rows += [outcome_row(1, name, ENDED._replace(id=name)) for name in names]
+    rows += [outcome_row(1, "7", OPEN), outcome_row(1, "w", LastBatch(5))]
+    with connected(url) as connection:
+        connection.execute(text(_FILL_MARKS))
+        connection.execute(text(_FILL_CHUNKS), {"data": _DATA})
+        replace_rows(connection, outcomes, rows)
+        connection.exec_driver_sql("ANALYZE")
         yield connection
-    engine.dispose()
 
 
-def _most_rows(plan: dict[str, object]) -> int:
-    """Find the step of a plan that read most rows."""
-    steps = plan.get("Plans", [])
-    assert isinstance(steps, list)
-    return max([int(str(plan["Actual Rows"])), *(_most_rows(one) for one in steps)])
+def _log(connection: Connection) -> EmbeddedLog:
+    return EmbeddedLog.read(connection, 1, Topology.of_equal_ranges(3), Truncation.load(None))
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda marks: marks.newest,
-        lambda marks: marks.first_from(10_000),
-        lambda marks: marks.newest_with_upper_below(50),
-        lambda marks: marks.newest_with_upper_below(2_000_000),
-        lambda marks: marks.after(10_000, 1),
-        lambda marks: marks[10_000],
-        lambda marks: marks.last(10),
-    ],
-)
-def test_a_lookup_reads_few_rows(
-    stored: Connection, look: Callable[[StoredMarks], object]
+def _revision(mark: Mark | None) -> int:
+    assert mark is not None
+    return mark.revision
+
+
+def _marks(connection: Connection, **more: int) -> StoredMarks:
+    return StoredMarks(connection, 1, **more)
+
+
+LOOKUPS: dict[str, tuple[Callable[[Connection], Any], Any]] = {
+    "newest": (lambda one: _revision(_marks(one).newest), MARKS),
+    "first from a time": (lambda one: _revision(_marks(one).first_from(10_000)), 10_000),
+    "first from a time up to a revision": (
+        lambda one: _revision(_marks(one, up_to=MARKS).first_from(7_000)),
+        7_000,
+    ),
+    "upper below": (lambda one: _revision(_marks(one).newest_with_upper_below(50)), 49),
+    "upper below, of many": (
+        lambda one: _revision(_marks(one).newest_with_upper_below(2_000_000)),
+        MARKS,
+    ),
+    "after": (lambda one: list(map(_revision, _marks(one).after(10_000, 1))), [10_001]),
+    "at": (lambda one: _revision(_marks(one)[10_000]), 10_001),
+    "last": (lambda one: len(_marks(one).last(10)), 10),
+    "ends": (lambda one: _log(one).tails, {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}),
+    "running times": (
+        lambda one: _log(one).running_times,
+        {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1},
+    ),
+    "open transactions": (lambda one: list_transactions(one, 1, ["open"]), [OPEN]),
+    "last batches": (lambda one: read_last_batches(one, 1), {"w": LastBatch(5)}),
+}
+
+
+@pytest.mark.parametrize(("look", "expected"), LOOKUPS.values(), ids=LOOKUPS)
+def test_a_lookup_is_cheap(
+    stored: Connection, look: Callable[[Connection], Any], expected: object
 ) -> None:
-    with _few_rows_read(stored):
-        assert look(StoredMarks(stored, 1))
+    with _cheap(stored):
+        assert look(stored) == expected
 
 
-def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) -> None:
-    with _few_rows_read(stored):
-        log = EmbeddedLog.read(stored, 1, Topology.of_equal_ranges(3), Truncation.load(None))
-    assert log.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
-    assert log.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
-
-
-def test_a_time_is_found_in_all_segments_by_one_query_that_reads_few_rows(
-    stored: Connection,
-) -> None:
-    with _few_rows_read(stored) as asked:
-        found = first_offsets_reaching(stored, 1, [0, 2], 1_000)
-    assert found == {0: 1_000, 2: 1_000}
+def test_a_time_is_found_in_all_segments_by_one_cheap_query(stored: Connection) -> None:
+    with _cheap(stored) as asked:
+        assert first_offsets_reaching(stored, 1, [0, 2], 1_000) == {0: 1_000, 2: 1_000}
     assert len(asked) == 1
 
 
-def test_a_search_among_marks_up_to_a_revision_takes_few_steps_of_sqlite(
-    tmp_path: Path,
-) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path / 'marks.db'}")
-    metadata.create_all(engine, [marks_table])
-    row = {"stream_key": 1, "upper": 0, "cut": "{}", "created_ms": 0}
-    rows = [row | {"revision": n, "lower": n} for n in range(1, MARKS + 1)]
-    with engine.connect() as connection:
-        connection.execute(insert(marks_table), rows)
-        with _few_steps(connection):
-            found = StoredMarks(connection, 1, up_to=MARKS).first_from(7_000)
-    engine.dispose()
-    assert found is not None
-    assert found.revision == 7_000
-
-
-def test_open_transactions_are_found_among_many_outcomes_by_few_steps_of_sqlite(
-    tmp_path: Path,
-) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path / 'outcomes.db'}")
-    metadata.create_all(engine, [outcomes])
-    ended = Transaction("", "w", 1, 60_000, 0, "committed", finished_ms=NOW)
-    rows = [
-        *(outcome_row(1, f"{n}", KeyedAnswer("", {}, NOW)) for n in range(MARKS)),
-        *(outcome_row(1, f"{n}", ended._replace(id=f"{n}")) for n in range(MARKS)),
-        outcome_row(1, "7", ended._replace(id="7", state="open", finished_ms=None)),
-        outcome_row(1, "w", LastBatch(5)),
-    ]
-    with engine.connect() as connection:
-        replace_rows(connection, outcomes, rows)
-        with _few_steps(connection):
-            (found,) = list_transactions(connection, 1, ["open"])
-            assert read_last_batches(connection, 1) == {"w": LastBatch(5)}
-    engine.dispose()
-    assert (found.id, found.state) == ("7", "open")
+def test_what_is_not_cheap_would_be_seen(stored: Connection) -> None:
+    with pytest.raises(AssertionError, match="too dear"), _cheap(stored):
+        stored.exec_driver_sql("SELECT max(upper + 1) FROM marks").one()
 
 
 @contextmanager
-def _few_steps(connection: Connection) -> Iterator[None]:
-    """Count the steps of SQLite's machine in this block, by thousands."""
-    thousands: list[None] = []
-    driver: Any = connection.connection.driver_connection
-    driver.set_progress_handler(lambda: thousands.append(None), 1_000)
-    yield
-    assert len(thousands) < 10
-
-
-@contextmanager
-def _few_rows_read(connection: Connection) -> Iterator[list[tuple[str, Any]]]:
-    """Look, after the queries of this block, how many rows they have to read."""
+def _cheap(connection: Connection) -> Iterator[list[tuple[str, Any]]]:
+    """Record the queries of this block, and check that each reads a few rows, or takes a few steps."""
     asked: list[tuple[str, Any]] = []
 
     @event.listens_for(connection, "before_cursor_execute")
     def remember(_one: object, _cursor: object, query: str, values: Any, *_: object) -> None:
         asked.append((query, values))
 
+    thousands: list[None] = []
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite":
+        driver.set_progress_handler(lambda: thousands.append(None), 1_000)
     yield asked
     event.remove(connection, "before_cursor_execute", remember)
     assert asked
+    if connection.dialect.name == "sqlite":
+        driver.set_progress_handler(None, 0)
+        assert len(thousands) * 1_000 < MOST_STEPS, "too dear"
+        return
     for query, values in asked:
         explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {query}"
         found = connection.exec_driver_sql(explain, values).scalar_one()
         (explained,) = found if isinstance(found, list) else json.loads(found)
-        assert _most_rows(explained["Plan"]) <= FEW, explained
+        assert _most_rows(explained["Plan"]) <= MOST_ROWS, f"too dear: {explained}"
 
 
-ONE = "/v1/streams/tests/one"
-NOW = 1_700_000_000_000
-
-
-async def _note(client: httpx.AsyncClient, time: int, position: dict[str, int]) -> None:
-    report = {"time": time, "position": position}
-    answer = await client.post(f"{ONE}/writers/w/note-time", json=report)
-    assert answer.is_success, answer.text
-
-
-def test_a_position_is_looked_up_while_a_partition_is_added(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scene() -> None:
-        settings = ServeSettings(database_url=cluster.database())
-        async with in_process(settings) as (app, client):
-            wanted = {
-                "log": "external",
-                "segments": 1,
-                "max_segments": 2,
-                "mark_interval_ms": 0,
-            }
-            (await client.put(ONE, json=wanted)).raise_for_status()
-            await _note(client, NOW, {"0": 1})
-            read = app.parts.database.read
-
-            async def read_later(*given: Any, **more: Any) -> Any:
-                monkeypatch.setattr(app.parts.database, "read", read)
-                await _note(client, NOW + 1_000, {"0": 1, "1": 1})
-                return await read(*given, **more)
-
-            monkeypatch.setattr(app.parts.database, "read", read_later)
-            found = await client.get(f"{ONE}/marks/at", params={"position": "0:1"})
-            assert found.raise_for_status().json()["passed"]["revision"] == 1
-
-    asyncio.run(scene())
+def _most_rows(plan: dict[str, Any]) -> int:
+    """Find the step of a plan that read most rows."""
+    steps = plan.get("Plans", [])
+    return max([int(plan["Actual Rows"]), *(_most_rows(step) for step in steps)])

@@ -8,19 +8,24 @@ from unittest.mock import patch
 
 import httpx
 
+from controller.cluster import Right
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
+from tests.patience import until
 from tidegauge.client.sync import LoopThread
 from tidegauge.client.transport import Transport
 
 
 @asynccontextmanager
 async def in_process(
-    settings: ServeSettings, *, checks_host: bool = False
+    settings: ServeSettings, *, checks_host: bool = False, right: Right | None = None
 ) -> AsyncIterator[tuple[ControllerApp, httpx.AsyncClient]]:
     """Start a service, and end it."""
-    app = create_app(settings, checks_host=checks_host)
+    app = create_app(settings, checks_host=checks_host, right=right)
     await app.process.begin()
+    await until(
+        lambda: app.process.holds
+    )  # a start on a busy machine goes on beside the probes
     transport = httpx.ASGITransport(app)
     try:
         async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:

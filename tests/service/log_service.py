@@ -21,6 +21,7 @@ from controller.streams import appends as appending
 from controller.streams import lifecycle, reports
 from controller.streams.reading import check_range, open_read
 from controller.streams.stream import StreamState
+from tests.patience import until
 from tests.service.log_api import Event, arrow_of, events_of
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.errors import SegmentSealedError, UnavailableError
@@ -41,6 +42,7 @@ async def serving(database_url: str) -> AsyncIterator["LogService"]:
     settings = ServeSettings(database_url=database_url)
     process = Process(settings, open_right(settings))
     await process.begin()
+    await until(lambda: process.holds)
     assert process.tenure is not None
     try:
         yield LogService(process.tenure.parts)

@@ -1,17 +1,16 @@
-"""Durable before the answer: seen in the system calls, and with a full disk."""
+"""Durable before the answer, as the system calls show."""
 
 import asyncio
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.server import LAUNCHER, Api
 from tests.service.system_calls import STRACE, Trace
 
 pytestmark = pytest.mark.only_on("sqlite", "of PostgreSQL, the disk is its own concern")
@@ -79,61 +78,3 @@ def test_the_trace_tells_a_server_that_does_not_sync(
     trace = _trace(new_server, tmp_path / "seen", NORMAL)
     assert len(trace.acknowledged) == REQUESTS
     assert len(trace.too_early) == REQUESTS
-
-
-async def _fill(server: ServerProcess) -> tuple[dict[str, int], list[httpx.Response]]:
-    """Note times from eight writers until the disk refused each of them ten times."""
-    accepted: dict[str, int] = {}
-    refused: list[httpx.Response] = []
-
-    async def write(client: httpx.AsyncClient, name: str) -> None:
-        time, refusals = 0, 0
-        while refusals < 10:
-            time += 1
-            report = {"time": time, "position": {"0": time}}
-            answer = await client.post(
-                f"/v1/streams/tests/one/writers/{name}/note-time", json=report
-            )
-            if answer.status_code == 200:
-                accepted[name] = time
-            else:
-                refusals += 1
-                refused.append(answer)
-
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
-        names = [f"writer-{'x' * 200}-{number}" for number in range(8)]
-        await asyncio.gather(*(write(client, name) for name in names))
-    return accepted, refused
-
-
-def test_a_full_disk_answers_503_and_memory_equals_the_disk(new_server: NewServer) -> None:
-    with new_server(max_database_bytes=200_000) as server, Api(server.url) as api:
-        api.create(mark_resolution_ms=0)
-        accepted, refused = asyncio.run(_fill(server))
-        assert {one.status_code for one in refused} == {503}
-        assert {one.headers["retry-after"] for one in refused} == {"1"}
-        assert {one.json()["code"] for one in refused} == {"unavailable"}
-        assert "full" in refused[0].json()["detail"]
-        in_memory = _state(api)
-        stored_times = {name: state["time"] for name, state in in_memory["writers"].items()}
-        assert stored_times == accepted
-        server.kill()
-        server.start()
-        assert _state(api) == in_memory
-
-
-def _state(api: Api) -> dict[str, dict[str, Any]]:
-    writers = {
-        one["writer"]: {name: one[name] for name in ("time", "position", "incarnation")}
-        for one in api.get("writers")["writers"]
-    }
-    marks = {one["revision"]: one for one in api.get("marks", limit=1_000)["marks"]}
-    return {"writers": writers, "marks": marks}
-
-
-def test_a_full_disk_leaves_reads_and_health_alone(new_server: NewServer) -> None:
-    with new_server(max_database_bytes=200_000) as server, Api(server.url) as api:
-        api.create()
-        asyncio.run(_fill(server))
-        assert api.client.get("/readyz").status_code == 200
-        assert api.get("watermark")["watermark"] >= 1

@@ -1,6 +1,7 @@
-"""The revisions of the schema make what the service expects, on both databases."""
+"""The revisions of the schema make what the service expects, on both databases, and refuse the rest."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from sqlalchemy import CheckConstraint, Connection, MetaData, Table, inspect
 from sqlalchemy.engine import Inspector
 from typer.testing import CliRunner
 
-from controller.database import upgrade_database
+from controller.cluster import open_right
+from controller.configuration import ServeSettings
+from controller.database import DatabaseUnusableError, upgrade_database
 from controller.schema import chunks, metadata
 from tests.databases import open_database
 from tests.postgres import Cluster
-from tests.server import ServerProcess
 from tests.service.sessions import connected
 from tidegauge_cli.verbs import app
 
@@ -37,33 +39,29 @@ def _differences(database_url: str, wanted: MetaData) -> list[object]:
         )
         return [*compare_metadata(context, wanted), *_other_keys(connection, wanted)]
 
-    database = open_database(database_url)
-    try:
+    with closing(open_database(database_url)) as database:
         return asyncio.run(database.read(compare))
-    finally:
-        database.close()
 
 
 def _other_keys(connection: Connection, wanted: MetaData) -> list[object]:
     """List the tables whose primary key or checks differ, which Alembic does not compare."""
-    found = inspect(connection)
-    names = set(found.get_table_names())
-    return [
-        (name, stored, modelled)
-        for name, table in wanted.tables.items()
-        if name in names and (stored := _stored_keys(found, name)) != (modelled := _keys(table))
+    inspected = inspect(connection)
+    names = wanted.tables.keys() & set(inspected.get_table_names())
+    pairs = [
+        (name, _stored_keys(inspected, name), _keys(wanted.tables[name])) for name in names
     ]
+    return [(name, stored, modelled) for name, stored, modelled in pairs if stored != modelled]
 
 
-def _stored_keys(found: Inspector, name: str) -> tuple[list[str], list[str]]:
-    checks = [one["sqltext"] for one in found.get_check_constraints(name)]
-    return found.get_pk_constraint(name)["constrained_columns"], sorted(checks)
+def _stored_keys(inspected: Inspector, name: str) -> tuple[list[str], list[str]]:
+    checks = [check["sqltext"] for check in inspected.get_check_constraints(name)]
+    return inspected.get_pk_constraint(name)["constrained_columns"], sorted(checks)
 
 
 def _keys(table: Table) -> tuple[list[str], list[str]]:
     checks = [one for one in table.constraints if isinstance(one, CheckConstraint)]
     key = [column.name for column in table.primary_key]
-    return key, sorted(str(one.sqltext) for one in checks)
+    return key, sorted(str(check.sqltext) for check in checks)
 
 
 def test_models_and_revisions_agree(database_url: str) -> None:
@@ -86,26 +84,31 @@ def test_another_primary_key_or_check_would_be_seen(database_url: str) -> None:
     assert difference == ("deleted_streams", ([], ["key > 0"]), (["key"], []))
 
 
-def test_a_database_with_tables_of_others_is_refused_by_serve_and_upgrade(
-    tmp_path: Path, others_database: str
+OTHERS = {
+    "tables of others": (
+        ["CREATE TABLE streams (name TEXT)", "CREATE TABLE customers (name TEXT)"],
+        "holds tables that are not Tidegauge's (streams); use a database of its own",
+    ),
+    "another version": (
+        [
+            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
+            "INSERT INTO alembic_version VALUES ('0013')",
+        ],
+        "has schema version 0013, this version needs first; use the version of Tidegauge that made it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "cure"), OTHERS.values(), ids=OTHERS)
+def test_what_is_not_its_own_is_refused_by_serve_and_upgrade(
+    others_database: str, statements: list[str], cure: str
 ) -> None:
     with connected(others_database) as connection:
-        connection.exec_driver_sql("CREATE TABLE streams (name TEXT)")
-        connection.exec_driver_sql("CREATE TABLE customers (name TEXT)")
-    cure = "holds tables that are not Tidegauge's (streams); use a database of its own"
-    assert cure in ServerProcess(tmp_path, database_url=others_database).refusal()
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    with pytest.raises(DatabaseUnusableError) as refused:
+        open_right(ServeSettings(database_url=others_database))
     upgraded = CliRunner().invoke(app, ["db", "upgrade", "--database-url", others_database])
     assert upgraded.exit_code == 1
-    assert cure in str(upgraded.exception)
-
-
-def test_a_schema_of_another_version_is_refused_by_serve_and_upgrade(
-    tmp_path: Path, others_database: str
-) -> None:
-    upgrade_database(others_database)
-    with connected(others_database) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0013'")
-    cure = "has schema version 0013, this version needs first; use the version of Tidegauge that made it"
-    assert cure in ServerProcess(tmp_path, database_url=others_database).refusal()
-    upgraded = CliRunner().invoke(app, ["db", "upgrade", "--database-url", others_database])
+    assert cure in str(refused.value)
     assert cure in str(upgraded.exception)

@@ -1,0 +1,181 @@
+"""What happens between the steps of a read, an append, a sweep of marks, or work in the background."""
+
+import asyncio
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.background.maintenance import Maintenance
+from controller.background.purging import Pace
+from controller.background.retention import Sweeper
+from controller.configuration import ServeSettings
+from controller.log.compaction import Compactor
+from controller.streams import lifecycle, reading
+from tests.service.in_process import in_process
+from tests.service.log_api import numbered
+from tests.service.log_service import LogService, run_with, stored_events
+from tidegauge.errors import UnavailableError, UnknownStreamError
+from tidegauge.names import StreamName
+from tidegauge.retention import Tier
+
+NOW = 1_700_000_000_000
+ONE, GROUPS = "/v1/streams/tests/one", "/v1/reader-groups/tests"
+EVERYTHING = Tier(age_ms=-1, step_ms=None)
+"""All marks are old, also those of this millisecond, and none of them is kept."""
+
+
+@pytest.fixture
+def one_chunk_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PAGE_BYTES", 1)
+
+
+async def _with_chunks(log: LogService, count: int) -> None:
+    await log.create(segments=1)
+    await log.register("w")
+    for sequence in range(1, count + 1):
+        await log.append("w", 1, 0, sequence, numbered(3 * sequence - 3, 3))
+
+
+@pytest.mark.usefixtures("one_chunk_pages")
+def test_a_read_goes_on_where_it_was_when_chunks_are_merged_meanwhile(
+    database_url: str,
+) -> None:
+    async def work(log: LogService) -> None:
+        await _with_chunks(log, 20)
+        first, body = await log.open_read(0, 4)
+        parts = [await anext(body), await anext(body), await anext(body)]
+        await Compactor(log.parts.database).compact(log.state.identity.key, {0: 60})
+        assert (await log.read(0, 59))[0] == 0
+        parts += [part async for part in body]
+        assert first == 3
+        assert stored_events(parts) == numbered(3, 57)
+
+    run_with(database_url, work)
+
+
+@pytest.mark.usefixtures("one_chunk_pages")
+def test_a_read_of_a_deleted_stream_fails_instead_of_ending_early(database_url: str) -> None:
+    async def work(log: LogService) -> None:
+        await _with_chunks(log, 3)
+        state = log.state
+        _, body = await log.open_read(0)
+        await anext(body)
+        await log.parts.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+        with pytest.raises(UnknownStreamError):
+            [part async for part in body]
+
+    run_with(database_url, work)
+
+
+def test_an_idempotency_key_of_a_failed_transaction_answers_nobody(database_url: str) -> None:
+    some = numbered(0, 2)
+
+    async def fail_and_repeat(log: LogService) -> None:
+        await log.create(segments=1)
+        log.fail_next_write()
+        racing = [log.append_by_key(some, "one") for _ in range(3)]
+        answers = await asyncio.gather(*racing, return_exceptions=True)
+        assert {type(answer) for answer in answers} <= {UnavailableError, dict}
+        assert UnavailableError in {type(answer) for answer in answers}
+        assert await log.append_by_key(some, "one") == {0: 2}
+        assert (await log.read(0))[1] == some
+
+    async def repeat_later(log: LogService) -> None:
+        assert await log.append_by_key(some, "one") == {0: 2}
+        assert (await log.read(0))[1] == some
+
+    run_with(database_url, fail_and_repeat)
+    run_with(database_url, repeat_later)
+
+
+def test_a_stream_that_is_deleted_while_logs_are_looked_after_is_no_error(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(log: LogService) -> None:
+        await log.create(segments=1)
+        log.state.deleted = True
+        parts, compactor = log.parts, Compactor(log.parts.database)
+        maintenance = Maintenance(
+            parts.registry, parts.sequencer, parts.database, compactor, parts.clocks
+        )
+        await maintenance._maintain_logs()
+        log.state.deleted = False
+
+    run_with(database_url, work)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+
+
+async def _create(client: httpx.AsyncClient, **settings: object) -> None:
+    wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0, "mark_resolution_ms": 0}
+    (await client.put(ONE, json=wanted | settings)).raise_for_status()
+
+
+async def _note(client: httpx.AsyncClient, time: int, position: dict[str, int]) -> None:
+    report = {"time": time, "position": position}
+    (await client.post(f"{ONE}/writers/w/note-time", json=report)).raise_for_status()
+
+
+async def _create_group(client: httpx.AsyncClient, name: str, at: int) -> None:
+    wanted = {"streams": ["tests/one"], "start_cut": {"tests/one": {"0": at}}}
+    (await client.put(f"{GROUPS}/{name}", json=wanted)).raise_for_status()
+
+
+async def _move_group(client: httpx.AsyncClient, name: str, at: int) -> None:
+    read = await client.get(f"{GROUPS}/{name}/state")
+    state = read.json() | {"unassigned": {"tests/one": {"0": at}}}
+    match = {"if-match": read.headers["etag"]}
+    moved = await client.put(f"{GROUPS}/{name}/state", json=state, headers=match)
+    moved.raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "kept"),
+    [(_move_group, "slow", [33, 50]), (_create_group, "new", [10, 33, 50])],
+    ids=["moves", "is created"],
+)
+def test_marks_that_a_group_comes_to_need_while_they_are_swept_stay(
+    database_url: str, write: Any, name: str, kept: list[int]
+) -> None:
+    async def scene() -> None:
+        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
+            await _create(client)
+            for at in range(1, 51):
+                await _note(client, NOW + at, {"0": at})
+            await _create_group(client, "slow", at=10)
+            database = app.parts.database
+
+            async def change_later(work: Any) -> Any:
+                await write(client, name, at=33)
+                return await database.change(work)
+
+            late: Any = SimpleNamespace(read=database.read, change=change_later)
+            sweeper = Sweeper(app.parts.registry, late, (EVERYTHING,), Pace(rest=0))
+            assert await sweeper.sweep(app.parts.registry.get(StreamName("tests", "one")))
+            marks = (await client.get(f"{ONE}/marks", params={"limit": 100})).json()["marks"]
+            assert [mark["revision"] for mark in marks] == kept
+
+    asyncio.run(scene())
+
+
+def test_a_position_is_looked_up_while_a_partition_is_added(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
+            await _create(client, max_segments=2)
+            await _note(client, NOW, {"0": 1})
+            database, read = app.parts.database, app.parts.database.read
+
+            async def read_later(work: Any) -> Any:
+                monkeypatch.undo()
+                await _note(client, NOW + 1_000, {"0": 1, "1": 1})
+                return await read(work)
+
+            monkeypatch.setattr(database, "read", read_later)
+            found = await client.get(f"{ONE}/marks/at", params={"position": "0:1"})
+            assert found.raise_for_status().json()["passed"]["revision"] == 1
+
+    asyncio.run(scene())
