@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.property.events import Offsets, Shape
+from tests.property.events import Offsets, Shape, count_in
 from tests.property.memory import Memory
 from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.topologies import core_topology
@@ -175,6 +175,11 @@ class Pair:
         assert self.shown(marks) == expected
         self.commit()
         return "accepted"
+
+    def length_of(self, number: int) -> int:
+        """Return how many events of a segment anybody reported, forgotten writers included."""
+        known = [writer.position for writer in self.model.writers.values()]
+        return max(count_in(events, number) for events in (self.model.covered, *known))
 
     def scale(self, seal: Offsets, added: dict[int, tuple[int, ...]]) -> None:
         if self.model.final:

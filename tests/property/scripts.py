@@ -5,7 +5,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
-from tests.property.events import Shape, count_in
+from tests.property.events import Shape
 from tests.property.model import END_OF_TIME, Rules
 from tests.property.pair import Pair
 from tests.property.topologies import SOME, chosen
@@ -157,7 +157,7 @@ class Scale:
         number = len(shape.lengths)
         pair.scale(
             {
-                one: reported(pair, one) + self.extra[at % len(self.extra)]
+                one: pair.length_of(one) + self.extra[at % len(self.extra)]
                 for at, one in enumerate(sealed)
             },
             {
@@ -167,19 +167,13 @@ class Scale:
         )
 
 
-def reported(pair: Pair, number: int) -> int:
-    """How many events of a segment anybody reported, forgotten writers included."""
-    known = [writer.position for writer in pair.model.writers.values()]
-    return max(count_in(events, number) for events in (pair.model.covered, *known))
-
-
 @dataclass(frozen=True)
 class Seal:
     extra: int
 
     def run(self, pair: Pair) -> None:
         growing = pair.model.shape.growing
-        pair.seal({one: reported(pair, one) + self.extra for one in growing})
+        pair.seal({one: pair.length_of(one) + self.extra for one in growing})
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from tests.property import scripts, simulation
+from tests.property import honest_writers, scripts
 from tests.property.events import Shape
+from tests.property.honest_writers import Act, World, live_through
 from tests.property.model import Rules
-from tests.property.simulation import Act, World, live_through
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
@@ -19,7 +19,7 @@ PER_WRITER = 3
 PER_STREAM = 12
 
 
-@given(scripts.shapes, simulation.rules, simulation.acts_with_few_passes)
+@given(scripts.shapes, honest_writers.rules, honest_writers.acts_with_few_passes)
 def test_capped_reports_are_sound_and_reach_the_same_watermarks(
     shape: Shape, rules: Rules, acts: list[Act]
 ) -> None:
@@ -29,7 +29,7 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
         world = World(shape, replace(rules, resolution_ms=0, retention_ms=None))
         for act in acts:
             act.run(world)
-            assert len(world.core._cut) <= PER_STREAM + len(simulation.WRITERS)
+            assert len(world.core._cut) <= PER_STREAM + len(honest_writers.WRITERS)
         live_through(world, [])
         for due, emitted in world.passes:
             assert [one.lower for one in emitted[-1:]] == [one.lower for one in due[-1:]]

@@ -2,13 +2,13 @@
 
 from hypothesis import given
 
-from tests.property import scripts, simulation
+from tests.property import honest_writers, scripts
 from tests.property.events import Shape
+from tests.property.honest_writers import Act, World, live_through
 from tests.property.model import Rules
-from tests.property.simulation import Act, World, live_through
 
 
-@given(scripts.shapes, simulation.rules, simulation.acts)
+@given(scripts.shapes, honest_writers.rules, honest_writers.acts)
 def test_marks_are_sound_tight_and_never_go_back(
     shape: Shape, rules: Rules, acts: list[Act]
 ) -> None:

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.property import scripts, simulation
+from tests.property import honest_writers, scripts
 from tests.property.events import Shape
+from tests.property.honest_writers import Act, World, live_through
 from tests.property.model import Rules
-from tests.property.simulation import Act, World, live_through
 from tests.property.topologies import positions
 from tidegauge.windows import time_window
 
 
-@given(scripts.shapes, simulation.acts, st.data())
+@given(scripts.shapes, honest_writers.acts, st.data())
 def test_a_window_is_the_last_mark_covered_and_the_first_mark_ahead(
     shape: Shape, acts: list[Act], data: st.DataObject
 ) -> None:

@@ -1,30 +1,34 @@
 """Writers that keep their promise: they write events, note time, crash, restart, leave, expire.
 
-Each step makes sense of its own numbers, as in `scripts`; what is random is what happens, never
-whether a promise is kept. Every pass is judged by two laws, with books of the world's own: a writer
-that spoke and went on within the settings is not dropped, and nobody holds the others beyond them.
+They are steps of a script like all others; what is random is what happens, never whether a promise
+is kept. Every pass is judged by two laws, with books of the world's own: a writer that spoke and
+went on within the settings is not dropped, and nobody holds the others beyond them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hypothesis import strategies as st
 
 from tests.property.events import Offsets, Shape
 from tests.property.judge import Judge, Written
-from tests.property.memory import Memory
-from tests.property.model import Clocks, Model, ModelMark, Rules
-from tests.property.pair import core_settings
-from tests.property.scripts import Weighted, mixed, of_any_length
-from tests.property.topologies import SOME, chosen, core_topology
-from tidegauge.aggregation.aggregator import Aggregator
-from tidegauge.aggregation.writers import Now
-from tidegauge.errors import IncarnationRequiredError, WriterFencedError
+from tests.property.model import ModelMark, Rules
+from tests.property.pair import Pair
+from tests.property.scripts import (
+    Commit,
+    Expire,
+    Leave,
+    Restart,
+    Scale,
+    Tick,
+    Weighted,
+    mixed,
+    of_any_length,
+)
+from tests.property.topologies import SOME
 from tidegauge.event_time import FIRST_TIME
 from tidegauge.explain.situation import WriterStatus
 from tidegauge.marks import Mark
-from tidegauge.topology import Segment
 
 WRITERS = ["a", "b", "c"]
 
@@ -40,16 +44,13 @@ class Process:
 
 
 @dataclass
-class World:
+class World(Pair):
     """The log, its writers, and the core that hears only what they report.
 
     The model follows the core's marks instead of making its own: it only keeps the books that
     the judge needs.
     """
 
-    shape: Shape
-    rules: Rules
-    core_class: type[Aggregator] = Aggregator
     log: list[Written] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     running: dict[str, Process] = field(default_factory=dict)
@@ -63,18 +64,7 @@ class World:
     """The process behind each writer's present incarnation."""
     passes: list[tuple[list[ModelMark], list[Mark]]] = field(default_factory=list)
     """The marks that the rules say, and those of the core."""
-    memory: Memory = field(default_factory=Memory)
     judge: Judge = field(default_factory=Judge)
-    clocks: Clocks = field(default_factory=lambda: Clocks(0, 0))
-
-    def __post_init__(self) -> None:
-        self.model = Model(self.shape, self.rules)
-        topology = core_topology(self.shape)
-        self.core = self.core_class("scope/stream", core_settings(self.rules), topology)
-
-    @property
-    def now(self) -> Now:
-        return Now(*self.clocks)
 
     def write(self, process: Process, segment: int, time: int) -> None:
         """Append an event; its writer sees only the offset after it."""
@@ -86,19 +76,12 @@ class World:
         self.log.append(Written((number, end), time, process.writer, process))
         self.ends[number] = process.unreported[number] = end + 1
 
-    def note(self, process: Process, time: int, position: Offsets) -> None:
+    def note_by(self, process: Process, time: int, position: Offsets) -> None:
         """Promise a time; a process that was replaced is told so, and stops."""
-        try:
-            self.core.note_time(
-                process.writer, time, position, incarnation=process.incarnation, now=self.now
-            )
-        except (WriterFencedError, IncarnationRequiredError):
-            assert process in self.zombies
+        heard = self.note(process.writer, time, position, incarnation=process.incarnation)
+        if process in self.zombies:
+            assert heard in {"writer_fenced", "incarnation_required"}
             return
-        assert process not in self.zombies
-        heard = self.model.note(
-            process.writer, time, position, incarnation=process.incarnation, clocks=self.clocks
-        )
         assert heard == "accepted"
         self.spoke_ms[process.writer] = self.clocks.listening_ms
         if time > max(self.model.watermark or 0, self.greatest.get(process.writer, 0)):
@@ -118,6 +101,7 @@ class World:
     def run_pass(self) -> None:
         somebody_waits = self.core.inspect(self.now).explain().waiting_count > 0
         outcome = self.core.run_pass(self.now)
+        assert not self.core.final, "nobody sealed it"
         assert somebody_waits or not outcome.expired, "somebody expired in a quiet night"
         expired = self.model.begin_pass(self.clocks)
         self.passes.append((self.model.due_marks(), outcome.marks))
@@ -128,7 +112,7 @@ class World:
             self._check_was_due(writer)
         self._check_holds()
         if outcome.forgotten:
-            self.memory.apply(self.core.take_changes())
+            self.commit()
 
     def _check_was_due(self, writer: str) -> None:
         """Whoever was dropped was silent for the timeout, or stood still for the limit."""
@@ -151,12 +135,9 @@ class World:
             ):
                 assert most is None or passed is None or passed < most, one
 
-    def restore(self, *, compact: bool) -> None:
-        """Go on with a core made from what was stored."""
-        self.memory.apply(self.core.take_changes(compact=compact))
-        self.core = self.core_class.restore(
-            "scope/stream", self.core.settings, self.core.topology, self.memory.stored()
-        )
+    def length_of(self, number: int) -> int:
+        """Return how many events of a segment were written, reported or not."""
+        return self.ends.get(number, 0)
 
     def check(self) -> None:
         """Whatever is judged at the end, when all events are written."""
@@ -167,10 +148,6 @@ class World:
 
 def _rank(status: WriterStatus) -> int:
     return FIRST_TIME if status.stand is None else status.stand
-
-
-class Act(Protocol):
-    def run(self, world: World) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -190,20 +167,17 @@ class Start:
 
     def _register(self, world: World) -> None:
         appended = dict(world.ends) if self.covers_log else {}
-        answer = world.core.register(
-            self.writer, time=self.time, appended=appended, now=world.now
-        )
-        world.model.register(
-            self.writer, time=self.time, appended=appended, clocks=world.clocks
-        )
-        process = world.start(self.writer, answer.incarnation)
-        process.promised = answer.time if self.time is None else self.time
+        world.register(self.writer, time=self.time, appended=appended)
+        record = world.model.writers[self.writer]
+        process = world.start(self.writer, record.incarnation)
+        told = record.stand if record.live else None
+        process.promised = told if self.time is None else self.time
         world.speakers[self.writer] = process
 
     def _report_higher(self, world: World) -> None:
         record = world.model.writers.get(self.writer)
         process = world.start(self.writer, 1 if record is None else record.incarnation + 1)
-        world.note(process, self.time or 0, dict(world.ends) if self.covers_log else {})
+        world.note_by(process, self.time or 0, dict(world.ends) if self.covers_log else {})
 
 
 @dataclass(frozen=True)
@@ -232,7 +206,7 @@ class ZombieWrites:
             record = world.model.writers.get(process.writer)
             if record is not None and record.incarnation > (process.incarnation or 0):
                 time = (process.promised or 0) + self.time
-                world.note(process, time, process.unreported)
+                world.note_by(process, time, process.unreported)
 
 
 @dataclass(frozen=True)
@@ -251,7 +225,7 @@ class NoteTime:
             "frontier": _frontier(world.model.shape, process.unreported),
             "log": dict(world.ends),
         }
-        world.note(process, (process.promised or 0) + self.rise, positions[self.covers])
+        world.note_by(process, (process.promised or 0) + self.rise, positions[self.covers])
         if self.then_pass:
             world.run_pass()
 
@@ -284,65 +258,19 @@ class Crash:
             del world.running[self.writer]
 
 
-@dataclass(frozen=True)
-class LeaveOrExpire:
-    """A writer leaves, or is expired by hand; either way its process may write on."""
-
-    writer: str
-    leaves: bool
-
-    def run(self, world: World) -> None:
-        if self.writer not in world.model.writers:
-            return
-        if self.leaves:
-            incarnation = world.model.writers[self.writer].incarnation or None
-            world.core.leave(self.writer, incarnation=incarnation, now=world.now)
-            world.model.leave(
-                self.writer, last=None, incarnation=incarnation, clocks=world.clocks
-            )
-        else:
-            world.core.expire(self.writer, now=world.now)
-            world.model.expire(self.writer, clocks=world.clocks)
-
-
-@dataclass(frozen=True)
-class Wait:
-    ms: int
-
-    def run(self, world: World) -> None:
-        listening_ms = world.clocks.listening_ms + self.ms
-        world.clocks = Clocks(listening_ms, listening_ms)
-        world.run_pass()
-
-
-@dataclass(frozen=True)
-class Rescale:
-    """Segments are sealed where they end, and others continue them."""
-
-    sealed: int
-    successors: tuple[int, ...]
-
-    def run(self, world: World) -> None:
-        shape = world.model.shape
-        sealed = chosen(shape.growing, self.sealed)
-        number = len(shape.lengths)
-        added = {
-            number + at: tuple(chosen(sealed, bits)) for at, bits in enumerate(self.successors)
-        }
-        seal = {one: world.ends.get(one, 0) for one in sealed}
-        world.model.scale(seal, added)
-        segments = [Segment(one, predecessors=before) for one, before in added.items()]
-        world.core.change_topology(world.core.topology.scaled(seal, segments))
-
-
-@dataclass(frozen=True)
-class Restore:
-    """The service starts again."""
-
-    compact: bool
-
-    def run(self, world: World) -> None:
-        world.restore(compact=self.compact)
+Act = (
+    Start
+    | Write
+    | ZombieWrites
+    | NoteTime
+    | Crash
+    | Leave
+    | Expire
+    | Tick
+    | Scale
+    | Commit
+    | Restart
+)
 
 
 def live_through(world: World, acts: Sequence[Act]) -> None:
@@ -355,6 +283,7 @@ def live_through(world: World, acts: Sequence[Act]) -> None:
 _writers = st.sampled_from(WRITERS)
 _rises = st.sampled_from([0, 1, 1, 2, 3, 5])
 _covers = st.sampled_from(["written", "written", "frontier", "frontier", "log"])
+_leaves = st.builds(Leave, _writers, last=st.none(), spoken=st.just("right"))
 _steady: list[Weighted[Act]] = [
     (30, st.builds(Write, _writers, segment=st.integers(0, 3), time=st.integers(0, 5))),
     (
@@ -369,9 +298,14 @@ _steady: list[Weighted[Act]] = [
     ),
     (3, st.builds(ZombieWrites, segment=st.integers(0, 3), time=st.integers(0, 5))),
     (3, st.builds(Crash, _writers)),
-    (5, st.builds(LeaveOrExpire, _writers, leaves=st.booleans())),
-    (5, st.builds(Rescale, SOME, st.lists(SOME, min_size=1, max_size=2).map(tuple))),
-    (4, st.builds(Restore, st.booleans())),
+    (5, _leaves | st.builds(Expire, _writers)),
+    (
+        5,
+        st.builds(
+            Scale, SOME, st.just((0,)), st.lists(SOME, min_size=1, max_size=2).map(tuple)
+        ),
+    ),
+    (4, st.builds(Commit, st.booleans()) | st.builds(Restart)),
 ]
 
 
@@ -379,7 +313,7 @@ def _acts(then_pass: list[bool], waits: int) -> st.SearchStrategy[list[Act]]:
     notes = st.builds(
         NoteTime, _writers, rise=_rises, covers=_covers, then_pass=st.sampled_from(then_pass)
     )
-    pauses = st.builds(Wait, st.sampled_from([0, 1, 4, 5, 6, 10]))
+    pauses = st.sampled_from([0, 1, 4, 5, 6, 10]).map(lambda ms: Tick(ms, ms, then_pass=True))
     return of_any_length(mixed((30, notes), (waits, pauses), *_steady))
 
 
