@@ -1,8 +1,9 @@
 """Fixtures of tests that call a service in process."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -13,6 +14,8 @@ from tests.service.log_api import LogApi
 from tests.service.shop import Open, Shop
 from tests.simulation.quiet import QuietWorld, quiet_world
 
+Serve: TypeAlias = Callable[..., AbstractContextManager[LogApi]]
+"""Starts a service of a test's own; takes its settings."""
 _NUMBERS = count(1)
 
 
@@ -37,11 +40,33 @@ def open_shop(service: Service) -> Iterator[Open]:
 
 
 @pytest.fixture
+def shop(open_shop: Open) -> Shop:
+    """A stream of a log elsewhere, of one partition."""
+    return open_shop()
+
+
+@pytest.fixture
 def log(service: Service) -> Iterator[LogApi]:
     """The log of a stream of this test's own, which it creates, and which clients reach, too."""
     name = f"tests/log-{next(_NUMBERS)}"
     with service.reached_by_clients(), LogApi(service.url, name, transport=service) as api:
         yield api
+
+
+@pytest.fixture
+def serve(database_url: str) -> Serve:
+    """Serve a database of this test's own, again and again, and call the log of one stream."""
+
+    @contextmanager
+    def start(**settings: Any) -> Iterator[LogApi]:
+        with (
+            served_in_process(ServeSettings(database_url=database_url, **settings)) as service,
+            service.reached_by_clients(),
+            LogApi(service.url, transport=service) as log,
+        ):
+            yield log
+
+    return start
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.configuration import ServeSettings
 from controller.streams.appends import Source
 from controller.streams.transactions import JobBatch, TransactionCalls
-from tests.service.in_process import served_in_process
 from tests.service.log_api import LogApi, numbered
 from tests.service.log_service import batch_of, serving
 from tests.service.transaction_api import append_batch, begin
 from tests.tokens import Tokens
+from tests.unit.conftest import Serve
 from tidegauge.event_time import END_OF_TIME
 
 pytestmark = pytest.mark.about_sql
@@ -28,11 +27,10 @@ def log(log: LogApi) -> LogApi:
     return log
 
 
-def _writer(log: LogApi, name: str = "job") -> dict[str, object]:
-    writers = log.json(log.client.get(f"{log.path}/writers"))["writers"]
-    found: dict[str, object]
-    (found,) = (one for one in writers if one["writer"] == name)
-    return found
+def _writers(log: LogApi) -> list[dict[str, object]]:
+    listed: list[dict[str, object]]
+    listed = log.json(log.client.get(f"{log.path}/writers"))["writers"]
+    return listed
 
 
 def test_a_batch_is_stored_once_by_its_number(log: LogApi) -> None:
@@ -75,7 +73,7 @@ def test_an_empty_batch_notes_its_time(log: LogApi) -> None:
 def test_an_unknown_writer_becomes_known_as_if_it_had_registered(log: LogApi) -> None:
     log.note_time(TIME, "other", position={})
     assert append_batch(log, 1, numbered(0, 1, key=KEYS[0]))["duplicate"] is False
-    known = _writer(log)
+    known, _ = _writers(log)
     assert (known["state"], known["incarnation"], known["stand"]) == ("joining", 0, TIME)
     assert log.note_time(TIME + 5, "other", position={})["watermark"] == TIME  # it waits for it
     assert append_batch(log, 2, [], note_time=TIME + 3)["watermark"] == TIME + 3
@@ -113,8 +111,7 @@ def test_a_refused_note_or_seal_appends_nothing(log: LogApi) -> None:
     live = append_batch(log, 2, rows, note_time=TIME, seal=True)
     assert (live["status"], live["code"], live["writers"]) == (409, "writers_live", ["other"])
     assert append_batch(log, 1, rows, writer="new", note_time=2**62)["code"] == "time_in_future"
-    names = log.json(log.client.get(f"{log.path}/writers"))["writers"]
-    assert [one["writer"] for one in names] == ["job", "other"]
+    assert [one["writer"] for one in _writers(log)] == ["job", "other"]
     assert log.tail() == {"0": 0, "1": 0}
     assert append_batch(log, 2, rows, note_time=TIME)["duplicate"] is False
 
@@ -145,19 +142,15 @@ def test_the_last_number_is_told_before_every_other_check(log: LogApi) -> None:
         assert (told["duplicate"], told["last"]) == (True, 3)
 
 
-def test_the_last_number_outlives_a_restart_and_the_writer(database_url: str) -> None:
-    settings = ServeSettings(database_url=database_url)
-    with served_in_process(settings) as service:
-        log = LogApi(service.url, transport=service)
+def test_the_last_number_outlives_a_restart_and_the_writer(serve: Serve) -> None:
+    with serve() as log:
         log.create(writer_retention_ms=0)
         append_batch(log, 3, numbered(0, 1), note_time=TIME)
         append_batch(log, 1, [], writer="other", note_time=TIME + 9)
         log.client.post(f"{log.path}/writers/job/leave", json={})
         log.note_time(TIME + 10, "other")
-        writers = log.json(log.client.get(f"{log.path}/writers"))["writers"]
-        assert [one["writer"] for one in writers] == ["other"]
-    with served_in_process(settings) as service:
-        log = LogApi(service.url, transport=service)
+        assert [one["writer"] for one in _writers(log)] == ["other"]
+    with serve() as log:
         assert append_batch(log, 3, numbered(0, 1))["duplicate"] is True
         assert append_batch(log, 4, numbered(1, 1))["duplicate"] is False
         assert log.events() == numbered(0, 2)
@@ -165,13 +158,11 @@ def test_the_last_number_outlives_a_restart_and_the_writer(database_url: str) ->
 
 @pytest.mark.only_on("sqlite", "callers are known before any database")
 def test_sealing_by_a_batch_needs_the_role_that_sealing_needs(
-    database_url: str, tmp_path: Path
+    serve: Serve, tmp_path: Path
 ) -> None:
     tokens = Tokens(tmp_path)
     writer, operator = (tokens.header(one, "tests", one) for one in ("write", "operate"))
-    settings = ServeSettings(database_url=database_url, tokens=tokens.file)
-    with served_in_process(settings) as service:
-        log = LogApi(service.url, transport=service)
+    with serve(tokens=tokens.file) as log:
         log.client.headers.update(operator)
         log.create()
         log.client.headers.update(writer)

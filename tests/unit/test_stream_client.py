@@ -129,8 +129,7 @@ def test_what_came_with_a_chunk_is_read_on_without_another_request(open_shop: Op
     assert asyncio.run(read()) == [["0", "1", "2", "3"], ["4", "5"], ["6", "7", "8", "9"]]
 
 
-def test_a_stream_is_created_configured_and_deleted(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_stream_is_created_configured_and_deleted(shop: Shop) -> None:
     shop.client.delete(shop.path).raise_for_status()
     with _client(shop) as client:
         first = client.create(segments=2, min_writers=2)
@@ -151,9 +150,8 @@ def test_a_stream_is_created_configured_and_deleted(open_shop: Open) -> None:
 
 @pytest.mark.parametrize("look", ["create", "describe", "writers"])
 def test_a_client_that_looked_at_a_stream_changes_no_other_of_its_name(
-    open_shop: Open, look: str
+    shop: Shop, look: str
 ) -> None:
-    shop = open_shop()
     with _client(shop) as late:
         getattr(late, look)()
         shop.client.delete(shop.path).raise_for_status()

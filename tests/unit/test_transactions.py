@@ -8,18 +8,17 @@ import pytest
 from sqlalchemy import func, select
 
 from controller.background import purging
-from controller.configuration import ServeSettings
 from controller.log.staging import StagedEvents
 from controller.schema import staged_chunks
 from controller.streams.transactions import TransactionCalls
 from tests.patience import wait_until
-from tests.service.in_process import served_in_process
 from tests.service.log_api import Event, LogApi, arrow_of, numbered
 from tests.service.log_service import REFUSAL, LogService, batch_of, run_with
 from tests.service.problems import check_problem
 from tests.service.sessions import connected
 from tests.service.transaction_api import OpenTransaction, begin, begun, listed
 from tests.simulation.quiet import QuietWorld
+from tests.unit.conftest import Serve
 from tidegauge.errors import UnavailableError
 from tidegauge.wire.events import ARROW
 from tidegauge.wire.transactions import BeginTransaction
@@ -325,11 +324,10 @@ def test_a_finished_transaction_is_remembered_for_a_day(
 
 
 def test_staged_events_of_what_is_finished_are_removed(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "_PERIOD_S", 0.01)
-    with served_in_process(ServeSettings(database_url=database_url)) as service:
-        log = LogApi(service.url, transport=service)
+    with serve() as log:
         log.create()
         log.register()
         done, dropped, kept = begin(log), begin(log), begin(log)
@@ -348,12 +346,8 @@ def test_staged_events_of_what_is_finished_are_removed(
 
 
 @pytest.mark.only_on("sqlite", "settings are known before any database")
-def test_a_stream_has_so_many_open_and_each_so_many_bytes(database_url: str) -> None:
-    limits = ServeSettings(
-        database_url=database_url, max_transactions_per_stream=2, max_transaction_bytes=10_000
-    )
-    with served_in_process(limits) as service:
-        log = LogApi(service.url, transport=service)
+def test_a_stream_has_so_many_open_and_each_so_many_bytes(serve: Serve) -> None:
+    with serve(max_transactions_per_stream=2, max_transaction_bytes=10_000) as log:
         log.create()
         log.register()
         one, other = begin(log), begin(log)

@@ -1,16 +1,13 @@
 """What the calls of a writer's life answer over HTTP; the model judges what they do to marks."""
 
 from tests.patience import wait_until
-from tests.service.shop import MINUTE, NOON, Open
+from tests.service.shop import MINUTE, NOON, Open, Shop
 
 SECONDS = 1_704_110_400
 NEVER = 2**62
 
 
-def test_registering_tells_where_to_go_on_and_the_watermark_waits_there(
-    open_shop: Open,
-) -> None:
-    shop = open_shop()
+def test_registering_tells_where_to_go_on_and_the_watermark_waits_there(shop: Shop) -> None:
     shop.notes("api-2", NOON, 10)
     assert shop.says("api-1", "register") == {
         "incarnation": 1,
@@ -25,15 +22,13 @@ def test_registering_tells_where_to_go_on_and_the_watermark_waits_there(
     assert answer == {"watermark": NOON + MINUTE, "state": "active"}
 
 
-def test_a_first_time_counts_as_a_report_with_nothing_written(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_first_time_counts_as_a_report_with_nothing_written(shop: Shop) -> None:
     answer = shop.says("api-1", "register", time=NOON)
     assert (answer["time"], answer["watermark"], answer["state"]) == (NOON, NOON, "active")
     assert shop.mark == (NOON, {"0": 0})
 
 
-def test_a_first_time_that_is_refused_refuses_the_registration(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_first_time_that_is_refused_refuses_the_registration(shop: Shop) -> None:
     refused = shop.hears("api-1", "register", time=NEVER)
     assert refused == {
         "status": 409,
@@ -46,15 +41,13 @@ def test_a_first_time_that_is_refused_refuses_the_registration(open_shop: Open) 
     assert shop.says("api-1", "register")["incarnation"] == 1
 
 
-def test_seconds_are_hinted_at_when_registering_and_leaving(open_shop: Open) -> None:
-    shop = open_shop()
+def test_seconds_are_hinted_at_when_registering_and_leaving(shop: Shop) -> None:
     hint = f"time {SECONDS} lies in early 1970: are these seconds? Times are milliseconds"
     assert shop.says("api-1", "register", time=SECONDS)["hint"] == hint
     assert shop.says("api-1", "leave", time=SECONDS, incarnation=1)["hint"] == hint
 
 
-def test_an_incarnation_that_leaves_no_room_for_others_is_refused(open_shop: Open) -> None:
-    shop = open_shop()
+def test_an_incarnation_that_leaves_no_room_for_others_is_refused(shop: Shop) -> None:
     shop.notes("api-1", NOON, 1)
     for call in ("note-time", "leave"):
         refused = shop.hears("api-1", call, time=NOON, position={"0": 1}, incarnation=2**63 - 1)
@@ -76,8 +69,7 @@ def test_a_last_report_is_taken_like_any_other_also_of_a_new_partition(open_shop
     assert shop.mark == (NOON + MINUTE, {"0": 40, "5": 3})
 
 
-def test_a_refused_last_report_refuses_the_leave(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_refused_last_report_refuses_the_leave(shop: Shop) -> None:
     shop.notes("api-1", NOON, 40)
     for last, code in (
         ({"time": NOON - 1, "position": {"0": 41}}, "invalid_time"),

@@ -6,16 +6,15 @@ The simulation writes transactions with the asynchronous face, among all faults.
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from controller.configuration import ServeSettings
-from tests.service.in_process import served_in_process
 from tests.service.log_api import LogApi
 from tests.service.shop import Shop
 from tests.service.transaction_api import listed
 from tests.simulation.quiet import QuietWorld
+from tests.unit.conftest import Serve
 from tidegauge.errors import (
     InvalidTimeError,
     ProblemError,
@@ -46,6 +45,13 @@ class _DeliberateError(Exception):
     pass
 
 
+def _write_and_fail(writer: Writer, **event: Any) -> None:
+    """Write an event in a transaction that ends by an exception."""
+    with writer.transaction() as one:
+        one.write("a", key=KEYS[0], **event)
+        raise _DeliberateError
+
+
 def _values(log: LogApi, segment: int = 0) -> list[str]:
     return [value.decode() for _, _, value in log.events(segment)]
 
@@ -72,13 +78,8 @@ def test_leaving_the_block_commits_with_the_time_that_was_noted(
 
 
 def test_an_exception_aborts(log: LogApi, writer: Writer) -> None:
-    def fail() -> None:
-        with writer.transaction() as one:
-            one.write("a", key=KEYS[0])
-            raise _DeliberateError
-
     with pytest.raises(_DeliberateError):
-        fail()
+        _write_and_fail(writer)
     assert _states(log) == ["aborted"]
     with writer.transaction() as another:
         another.write("b", key=KEYS[0])
@@ -158,20 +159,14 @@ def test_a_registration_under_the_name_ends_it(log: LogApi, writer: Writer) -> N
         go_on()
 
 
-def test_nothing_is_committed_once_something_was_not_staged(tmp_path: Path) -> None:
+def test_nothing_is_committed_once_something_was_not_staged(serve: Serve) -> None:
     def write_too_much(writer: Writer) -> None:
         with writer.transaction() as one:
             one.write("a", key=KEYS[0])
             with pytest.raises(ProblemError):
                 one.write(b"x" * 2_000_000, key=KEYS[0])
 
-    url = f"sqlite:///{tmp_path}/small.db"
-    settings = ServeSettings(database_url=url, max_transaction_bytes=1_000_000)
-    with (
-        served_in_process(settings) as service,
-        service.reached_by_clients(),
-        LogApi(service.url, transport=service) as log,
-    ):
+    with serve(max_transaction_bytes=1_000_000) as log:
         log.create()
         with log.writer() as writer:
             with pytest.raises(ProblemError, match="transaction_too_large"):
@@ -229,14 +224,9 @@ def test_ingestion_time_is_noted_by_the_commit_and_not_before(log: LogApi) -> No
 def test_a_commit_notes_what_the_strategy_says_of_its_events_and_an_aborted_one_moves_nothing(
     log: LogApi,
 ) -> None:
-    def fail(writer: Writer) -> None:
-        with writer.transaction() as aborted:
-            aborted.write("a", key=KEYS[0], event_time=TIME + 5_000)
-            raise _DeliberateError
-
     with log.writer(strategy=BoundedOutOfOrderness(timedelta(milliseconds=10))) as writer:
         with pytest.raises(_DeliberateError):
-            fail(writer)
+            _write_and_fail(writer, event_time=TIME + 5_000)
         with writer.transaction() as one:
             one.write_many(["a", "b"], keys=KEYS, event_times=[TIME, TIME - 10])
             writer.flush()

@@ -12,8 +12,7 @@ from tidegauge.errors import InvalidTimeError, WriterFencedError
 FENCED = {"status": 409, "code": "writer_fenced", "writer": "api-1", "incarnation": 2}
 
 
-def test_a_restarted_producer_holds_the_watermark_until_it_reports(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_restarted_producer_holds_the_watermark_until_it_reports(shop: Shop) -> None:
     assert shop.says("api-1", "register") == {
         "incarnation": 1,
         "time": None,
@@ -106,8 +105,7 @@ def test_a_registration_that_arrives_once_more_is_the_one_that_was_made(
     assert shop.hears("api-1", "note-time", time=NOON + MINUTE, incarnation=1) == FENCED
 
 
-def test_an_unknown_partition_is_refused_after_all_else_is_right(open_shop: Open) -> None:
-    shop = open_shop()
+def test_an_unknown_partition_is_refused_after_all_else_is_right(shop: Shop) -> None:
     for _ in range(2):
         shop.says("api-1", "register")
     shop.notes("api-1", NOON, 4, incarnation=2)
@@ -151,10 +149,7 @@ def test_a_zombie_that_speaks_after_it_was_forgotten_does_not_let_a_later_one_in
     assert zombie == FENCED | {"incarnation": 6}
 
 
-def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
-    open_shop: Open,
-) -> None:
-    shop = open_shop()
+def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(shop: Shop) -> None:
     shop.notes("steady", NOON, 1)
     first = shop.says("looping", "register")
     assert (first["state"], first["time"], first["watermark"]) == ("joining", NOON, NOON)
@@ -171,8 +166,7 @@ def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
     assert above == {"watermark": NOON + MINUTE, "state": "active"}
 
 
-def test_a_process_that_worked_before_it_crashed_gets_one_more_try(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_process_that_worked_before_it_crashed_gets_one_more_try(shop: Shop) -> None:
     shop.notes("looping", NOON, 1)
     shop.notes("steady", NOON + MINUTE, 2)
     shop.until(lambda: _is_expired(shop, "looping"), beating="steady")
@@ -188,8 +182,7 @@ def _is_expired(shop: Shop, writer: str) -> bool:
     return shop.states()[writer] == "expired"
 
 
-def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(shop: Shop) -> None:
     with shop.reporter("api-1") as reporter:
         reporter.note_time(NOON, {0: 40})
         assert shop.hears(
@@ -210,9 +203,8 @@ def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(open_shop: Op
 
 
 def test_a_clock_that_jumped_back_before_a_restart_holds_and_never_lowers_the_watermark(
-    open_shop: Open,
+    shop: Shop,
 ) -> None:
-    shop = open_shop()
     shop.notes("api-1", NOON, 40)
     shop.says("api-1", "register")
     back = shop.notes("api-1", NOON - MINUTE, 41, incarnation=1)
@@ -224,10 +216,7 @@ def test_a_clock_that_jumped_back_before_a_restart_holds_and_never_lowers_the_wa
     assert still == {"watermark": NOON + MINUTE, "state": "expired"}
 
 
-def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
-    open_shop: Open,
-) -> None:
-    shop = open_shop()
+def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(shop: Shop) -> None:
     refused = shop.hears("api-1", "note-time", time=NOON * 1_000, position={"0": 1})
     assert (refused["status"], refused["code"]) == (409, "time_in_future")
     now = refused["server_time"]
@@ -240,9 +229,8 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
 
 
 def test_a_time_in_the_future_that_was_accepted_is_taken_back_only_while_others_hold(
-    open_shop: Open,
+    shop: Shop,
 ) -> None:
-    shop = open_shop()
     ahead = {"time": NOON * 1_000, "position": {"0": 1}}
     now = shop.hears("api-1", "note-time", **ahead)["server_time"]
     shop.notes("api-1", now, 40)
@@ -260,8 +248,7 @@ def test_a_time_in_the_future_that_was_accepted_is_taken_back_only_while_others_
     assert again["watermark"] == now + 40 * MINUTE  # until then whatever it writes is late
 
 
-def test_a_duplicate_name_is_fenced_by_whoever_registered_last(open_shop: Open) -> None:
-    shop = open_shop()
+def test_a_duplicate_name_is_fenced_by_whoever_registered_last(shop: Shop) -> None:
     with (
         shop.reporter("api-1") as one,
         shop.reporter("api-1") as other,
@@ -277,10 +264,7 @@ def test_a_duplicate_name_is_fenced_by_whoever_registered_last(open_shop: Open) 
     assert shop.mark == (NOON, {"0": 1})
 
 
-def test_a_duplicate_name_without_registration_runs_into_its_own_reports(
-    open_shop: Open,
-) -> None:
-    shop = open_shop()
+def test_a_duplicate_name_without_registration_runs_into_its_own_reports(shop: Shop) -> None:
     shop.notes("api-1", NOON, 40)
     assert shop.hears("api-1", "note-time", time=NOON, position={"0": 30}) == {
         "status": 409,
@@ -327,10 +311,7 @@ def test_a_fleet_that_is_redeployed_makes_nothing_late_and_loses_nobody(
     assert shop.watermark == NOON + 4 * MINUTE
 
 
-def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(
-    open_shop: Open,
-) -> None:
-    shop = open_shop()
+def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(shop: Shop) -> None:
     shop.notes("api-old", NOON, 40)
     shop.notes("api-new", NOON + MINUTE, 7)
     assert shop.watermark == NOON
@@ -360,10 +341,7 @@ def test_a_thousand_short_lived_pods_that_leave_hold_up_nobody(open_shop: Open) 
     wait_until(lambda: shop.states() == {"steady": "active"})
 
 
-def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(
-    open_shop: Open,
-) -> None:
-    shop = open_shop()
+def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(shop: Shop) -> None:
     pods = [f"pod-{number}" for number in range(1_000)]
     shop.many({"writer": pod, "time": NOON, "position": {"0": 1}} for pod in pods)
     shop.notes("steady", NOON + MINUTE, 1_000)
