@@ -4,9 +4,9 @@
 clock              a suspended machine    what it decides
 =================  =====================  =================================================
 wall clock         goes on, may be set    how old marks are, what lies too far in the future
-listening time     stands                 who of writers and readers was silent for too long
+listening time     stops                  who of writers and readers was silent for too long
 boot clock         goes on                whether a lease is in force: others go on as well
-monotonic clock    stands                 waits, pauses and how long something took
+monotonic clock    stops                  waits, pauses and how long something took
 =================  =====================  =================================================
 
 Listening time is a monotonic clock that is also stopped while no report can be accepted: see

@@ -87,14 +87,14 @@ class Process:
         """List why requests should go elsewhere for now; empty if they are served."""
         obstacles = ["the service is shutting down"] if self.stopping else []
         if self.tenure is None:
-            return [*self.ailments(), *obstacles, self.standing]
+            return [*self.ailments(), *obstacles, self.standby]
         parts = self.tenure.parts
         if parts.health.started and not parts.is_certain():
             obstacles.append(UNCERTAIN)
         return [*obstacles, *self._ended(), *await parts.health.obstacles()]
 
     @property
-    def standing(self) -> str:
+    def standby(self) -> str:
         """Why this controller serves no streams: another one does, or nobody."""
         if self.is_taking_over:
             return READING

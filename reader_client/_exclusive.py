@@ -78,7 +78,7 @@ class AsyncExclusiveReader:
             return
         topologies = await self.group.topologies()
         within = _within(positions, topologies)
-        await self._member.change(groups.stand_at, topologies=topologies, positions=within)
+        await self._member.change(groups.assign_all, topologies=topologies, positions=within)
 
     async def close(self) -> None:
         """Go offline at the group's position, unless another process took it over."""

@@ -313,9 +313,9 @@ class Heartbeat:
         if self._failure is not None:
             raise self._failure
 
-    def note(self, standing: ReaderStanding) -> None:
+    def note(self, answer: ReaderStanding) -> None:
         """Record what an answer says."""
-        if not standing.balanced:
+        if not answer.balanced:
             self.unbalanced.set()
 
     async def stop(self) -> None:

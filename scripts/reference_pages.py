@@ -1,6 +1,6 @@
 """Write the parts of the reference that the code knows: commands, settings, calls, problems, terms.
 
-The parts are committed, so that you can read the pages in an editor or on a forge. A part stands between
+The parts are committed, so that you can read the pages in an editor or on a forge. A part is between
 two comments, ``<!-- generated: commands -->`` and ``<!-- end: commands -->``. A test fails if it is stale.
 
     python scripts/reference_pages.py    # write all parts anew

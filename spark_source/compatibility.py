@@ -152,7 +152,7 @@ class _WithoutStarts(DataSourceStreamReader):
     ) -> Sequence[InputPartition]:
         """Divide a planned batch, which the next one starts behind."""
         if end == self._first and start != self._initial:
-            cure = "hides from a query before Spark 4.2 where it stands; set it to false"
+            cure = "hides from a query before Spark 4.2 where it is; set it to false"
             raise InvalidOptionError(_WRAPPER, cure)
         self._end = end
         if start == end:

@@ -75,7 +75,7 @@ class TidegaugeDataSource(DataSource):
     | ``kafka.bootstrap.servers`` | Of Kafka, required there. |
     | ``topic`` | Of Kafka: the stream's name without its scope by default. |
     | ``kafka.*`` | Anything else goes to librdkafka, such as ``kafka.security.protocol``. |
-    | ``readerGroup`` | ``scope/group``, or a group of the stream's scope: the query is its only reader, and its commits advance it; a start takes it over from an older query, which fails with ``reader_fenced``. Without a checkpoint the query starts where the group stands. |
+    | ``readerGroup`` | ``scope/group``, or a group of the stream's scope: the query is its only reader, and its commits advance it; a start takes it over from an older query, which fails with ``reader_fenced``. Without a checkpoint the query starts where the group is. |
     | ``startingOffsets`` | ``earliest`` (default) or ``latest``. |
     | ``startingTime`` | Only rows at or above it, from where the first of them lies; seconds are refused. |
     | ``startingCut`` | Start there. |
@@ -89,7 +89,7 @@ class TidegaugeDataSource(DataSource):
     | ``maxRowsPerPartition`` | A task reads at most so many rows of a segment; what a batch has of one is divided equally. ``none`` by default: a task for each segment. |
     | ``failOnDataLoss`` | ``false``: go on with what is there when the log lost events that the query needs. |
     | ``outOfRange`` | ``null``: read as null a time outside the years 1 to 9999, which Spark cannot hold, and in a stream also one before 1970-01-01T00:00:00.001Z, which Spark's own operators drop; ``fail`` is the default. `process`, `windowed` and ``operators="none"`` take times before 1970 as they are, and so does a batch read. |
-    | ``eventTime`` | ``expression``: event times are inside the values, and ``event_time=`` of `watermarked` takes them out; `read_stream` sets it. The source flags no row as late then, and leaves ``startingTime`` and ``endingTime`` to what stands above it: it starts at the beginning, since the log knows of no such times. ``stored`` is the default. |
+    | ``eventTime`` | ``expression``: event times are inside the values, and ``event_time=`` of `watermarked` takes them out; `read_stream` sets it. The source flags no row as late then, and leaves ``startingTime`` and ``endingTime`` to what is above it: it starts at the beginning, since the log knows of no such times. ``stored`` is the default. |
 
     A row has the columns ``key string, event_time timestamp, value binary, segment long, offset long,
     watermark timestamp, late boolean, tick boolean, late_by long, late_below timestamp, writer
@@ -216,7 +216,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._batch.written[1]
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
-        """Describe where the stream stands and what is still to read, for Spark's progress."""
+        """Describe how far the stream is and what is still to read, for Spark's progress."""
         if self._follower is None or self._batch is None:
             return None
         names = {"stream": self._options.stream, "reader_group": self._options.reader_group}
@@ -282,7 +282,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset.from_json(written)
 
     def _join_group(self, start: Offset) -> QueryGroup | None:
-        """Take the reader group over, once, where the query stands."""
+        """Take the reader group over, once, where the query is."""
         group = self._options.reader_group
         if self._group is None and group is not None:
             self._group = QueryGroup(self._options, group, start.position)

@@ -11,7 +11,7 @@ from spark_source.errors import TableTakenError
 from spark_source.sink.job import Plan, TableJob, TableOptions
 from tidegauge.tables.declaring import Memory
 from tidegauge.tables.errors import TwoJobsError
-from tidegauge.tables.history import Commit, check_jobs, standing
+from tidegauge.tables.history import Commit, check_jobs, commit_in_effect
 from tidegauge.tables.notes import Note
 
 REFUSED = TableTakenError, TwoJobsError
@@ -89,7 +89,7 @@ class Table:
     def roll_back(self, version: int) -> None:
         """Go back to a version by a change of the metadata, of which nothing is seen later."""
         self.commits = [commit for commit in self.commits if commit.version <= version]
-        newest = standing(reversed(self.commits))
+        newest = commit_in_effect(reversed(self.commits))
         self.reached = None if newest is None else newest.time
 
     def _readers_are_told(self) -> bool:

@@ -623,7 +623,7 @@ class EventsNeededError(ProblemError, code="events_needed", status=409):
             cure = "take the checkpoint again, delete the group"
         at = ",".join(f"{number}:{offset}" for number, offset in sorted(self.position.items()))
         return (
-            f"{who} still needs events of stream {self.stream}: it stands at {at}; truncate "
+            f"{who} still needs events of stream {self.stream}: it is at {at}; truncate "
             f"before that, {cure} (in Python ReaderGroup.delete), or "
             "drop them anyway with force=true (from a shell --force)"
         )

@@ -230,7 +230,7 @@ def go_offline(
     )
 
 
-def stand_at(
+def assign_all(
     state: GroupState,
     reader: str,
     epoch: int,
@@ -250,7 +250,7 @@ def take_over(
     """Take every reader offline, and add one that reads on alone from a position, further back too."""
     epoch = state.epochs + 1
     alone = replace(state, readers={reader: ReaderState(epoch)}, epochs=epoch)
-    return stand_at(alone, reader, epoch, topologies, positions)
+    return assign_all(alone, reader, epoch, topologies, positions)
 
 
 def confirm(
@@ -314,7 +314,7 @@ def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
 
 
 def checkpoint(state: GroupState, name: str) -> GroupState:
-    """Store under a name where the group stands."""
+    """Store the position of the group under a name."""
     return replace(state, checkpoints=dict(state.checkpoints) | {name: state.offsets})
 
 

@@ -1,6 +1,6 @@
 """The lattice of positions: five pure functions that all coordination is built on.
 
-A position stands for a *down-set*: all events below its offsets and all of every ancestor of
+A position means a *down-set*: all events below its offsets and all of every ancestor of
 each segment that it names. As a vector of counts, one a segment, in which a segment named or
 above zero has all its ancestors full, union is the maximum and inclusion is ``>=``.
 `down_set` makes that vector; the five functions take any positions, vectors and cuts included.
@@ -24,7 +24,7 @@ class UnknownSegmentError(LookupError):
 
 
 def down_set(topology: Topology, position: Position) -> DownSet:
-    """Count the events that a position stands for.
+    """Count the events that a position means.
 
     An offset beyond a sealed length counts as that length.
 

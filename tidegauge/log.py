@@ -112,7 +112,7 @@ class LogReader(Protocol):
         Raises
         ------
         EventsLostError
-            If events from where it stands on are gone, or the log ends before the offsets do.
+            If events from its position on are gone, or the log ends before the offsets do.
         """
 
     def log_id(self) -> str | None:

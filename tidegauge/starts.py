@@ -6,7 +6,7 @@ from tidegauge.topology import Position, Topology
 def starting_position(topology: Topology, offsets: Position) -> dict[int, int]:
     """Make a position of where reading has to begin in each segment.
 
-    A position that names a segment stands for all of its ancestors. So a successor is named
+    A position that names a segment means all of its ancestors, too. So a successor is named
     only if everything before it may be left out; else reading comes to it from its start.
 
     The offsets name the first event of each segment that must not be missed, or its end.

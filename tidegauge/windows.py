@@ -1,4 +1,4 @@
-"""Time windows: where in event time a position stands, from marks alone."""
+"""Time windows: where in event time a position is, from marks alone."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def time_window(topology: Topology, marks: Sequence[Mark], position: Position) -
     """Compare a position with the marks of its stream.
 
     ``lower`` comes from the newest mark whose cut the position covers, ``upper`` from the first
-    mark whose cut it strictly precedes. Standing exactly at a cut counts as passed.
+    mark whose cut it strictly precedes. A position exactly at a cut counts as past it.
 
     Parameters
     ----------

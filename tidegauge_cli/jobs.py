@@ -1,4 +1,4 @@
-"""Running a command once for each interval of a work list; what is left stands in a file."""
+"""Running a command once for each interval of a work list; what is left is kept in a file."""
 
 import fcntl
 import json

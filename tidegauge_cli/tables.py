@@ -9,10 +9,10 @@ from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.explain.states import (
-    Standing,
+    Judgement,
     Tone,
-    describe_standing,
-    standing_of,
+    describe_state,
+    judgement_of,
     trouble_first,
 )
 from tidegauge.states import Reason
@@ -36,16 +36,17 @@ class JudgedStream(NamedTuple):
     """A listed stream, its state, and the service's clock when it was listed."""
 
     stream: StreamBrief
-    standing: Standing
+    judgement: Judgement
     now_ms: int
 
 
 def judge(page: BriefStreamList) -> list[JudgedStream]:
     """Decide the state of each stream of a page; those in trouble come first."""
     now_ms, listed = page.now_ms, {one.stream: one for one in page.streams}
-    standings = {name: standing_of(one, now_ms=now_ms) for name, one in listed.items()}
+    judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in listed.items()}
     return [
-        JudgedStream(listed[name], standings[name], now_ms) for name in trouble_first(standings)
+        JudgedStream(listed[name], judgements[name], now_ms)
+        for name in trouble_first(judgements)
     ]
 
 
@@ -55,13 +56,13 @@ def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
         stream=0, watermark=1, behind=2, state=0, marks=4, segments=5, events=3, log=6
     )
     listing.shortens, listing.wraps = "watermark", "state"
-    for one, standing, now_ms in streams:
-        words = describe_standing(one, standing, now_ms=now_ms)
+    for one, judgement, now_ms in streams:
+        words = describe_state(one, judgement, now_ms=now_ms)
         listing.add(
             one.stream,
             describe_time(one.watermark),
             describe_lag(one.watermark, follows_clock=one.follows_clock),
-            Text(words, style=_TONE_STYLE[standing.tone]),
+            Text(words, style=_TONE_STYLE[judgement.tone]),
             str(one.revision),
             str(one.segments),
             _content(one),
@@ -117,7 +118,7 @@ def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
 
 
 def table_of_groups(groups: Iterable[ListedGroup]) -> Listing:
-    """Show reader groups, a line for each reader; what is of the group stands in its first."""
+    """Show reader groups, a line for each reader; what is of the group is in its first."""
     listing = Listing(group=0, streams=3, reader=0, segments=0, unassigned=2, behind=1)
     for one in groups:
         streams, unassigned = ", ".join(one.streams), str(_count(one.state.unassigned))

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pydantic_core import to_json
 
 from tidegauge_dashboard.drawing import Drawing
-from tidegauge_dashboard.look.words import Part
+from tidegauge_dashboard.page.words import Part
 from tidegauge_dashboard.views import GroupView, StreamView, View
 from tidegauge_dashboard.watches import Watch
 

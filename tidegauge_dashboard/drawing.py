@@ -8,18 +8,18 @@ from tidegauge.explain.states import (
     LABELS,
     MEANINGS,
     TONES,
+    Judgement,
     Pace,
-    Standing,
-    standing_of,
+    judgement_of,
     trouble_first,
 )
 from tidegauge.wire.groups import ListedGroup
 from tidegauge_dashboard.feed import Feed, Seen
-from tidegauge_dashboard.look import chart, group, groups, headline, overview, segments, tabs
-from tidegauge_dashboard.look.overview import Entry
-from tidegauge_dashboard.look.pace import pace_of
-from tidegauge_dashboard.look.sorting import sorted_by
-from tidegauge_dashboard.look.words import Part, Times
+from tidegauge_dashboard.page import chart, group, groups, headline, overview, segments, tabs
+from tidegauge_dashboard.page.overview import Entry
+from tidegauge_dashboard.page.pace import pace_of
+from tidegauge_dashboard.page.sorting import sorted_by
+from tidegauge_dashboard.page.words import Part, Times
 from tidegauge_dashboard.views import GroupsView, HelpView, OverviewView, StreamView, View
 from tidegauge_dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
 
@@ -41,7 +41,7 @@ class Drawing:
         self.feed = feed
         self.shown_url = shown_url
         self._held_after_ms = held_after_ms
-        self._standings: dict[str, Standing] = {}
+        self._judgements: dict[str, Judgement] = {}
         self._paces: dict[str, Pace] = {}
         self._judged: Mapping[str, Seen] | None = None
         self._orders: dict[str, list[str]] = {"": []}
@@ -50,7 +50,7 @@ class Drawing:
     def held(self, now_ms: int) -> int:
         """Count the streams that are held."""
         self._judge(now_ms)
-        return sum(one.is_held for one in self._standings.values())
+        return sum(one.is_held for one in self._judgements.values())
 
     def draw(self, view: View, watches: Sequence[Watch], now_ms: int) -> Part:
         """Draw a view as of a moment; nothing while its answers are not there yet."""
@@ -78,8 +78,8 @@ class Drawing:
             name: pace_of(seen.revisions, seen.watermarks, now_ms)
             for name, seen in self._judged.items()
         }
-        self._standings = {
-            name: standing_of(
+        self._judgements = {
+            name: judgement_of(
                 seen.brief,
                 self._paces[name],
                 now_ms=seen.listed_ms,
@@ -88,13 +88,13 @@ class Drawing:
             for name, seen in self._judged.items()
         }
         if time.monotonic() - self._ordered_s >= _ORDER_S or self._order_misses():
-            self._orders = {"": trouble_first(self._standings)}
+            self._orders = {"": trouble_first(self._judgements)}
             self._ordered_s = self.feed.listed_s
 
     def _order_misses(self) -> bool:
         order = self._orders[""]
-        return len(order) != len(self._standings) or any(
-            name not in self._standings for name in order
+        return len(order) != len(self._judgements) or any(
+            name not in self._judgements for name in order
         )
 
     def _order_by(self, sort: str) -> list[str]:
@@ -113,11 +113,11 @@ class Drawing:
         if refusal is not None or not self.feed.listed:
             return {"missing": refusal}
         self._judge(now_ms)
-        streams, standings = self.feed.streams, self._standings
+        streams, judgements = self.feed.streams, self._judgements
         found = [
             name
             for name in self._order_by(view.sort)
-            if (view.state is None or standings[name].state == view.state)
+            if (view.state is None or judgements[name].state == view.state)
             and (not view.search or overview.matches(streams[name].brief, view.search))
         ]
         pages = max(1, -(-len(found) // overview.PAGE_ROWS))
@@ -135,7 +135,7 @@ class Drawing:
             overview.row_of(
                 Entry(
                     streams[name].brief,
-                    standings[name],
+                    judgements[name],
                     self._paces[name],
                     list(streams[name].watermarks.at(bins)),
                     streams[name].listed_ms,
@@ -148,7 +148,7 @@ class Drawing:
         return {
             "list": {
                 "total": f"{len(streams):,}",
-                "pills": overview.pills_of(standings.values(), view.state),
+                "pills": overview.pills_of(judgements.values(), view.state),
                 "rows": rows,
                 "page": page,
                 "pages": pages,
@@ -185,7 +185,7 @@ class Drawing:
         stood_from_ms = None if stood_ms is None else watch.seen_ms - stood_ms
         brief = headline.brief_of(info, clock, stood_from_ms)
         pace = pace_of(watch.revisions, watch.watermarks, now_ms)
-        standing = standing_of(
+        judgement = judgement_of(
             brief,
             pace,
             now_ms=watch.seen_ms,
@@ -194,7 +194,7 @@ class Drawing:
         times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
         open_ones = watch.transactions.transactions if watch.transactions else []
         holders = clock.explanation.holders
-        holder = holders[0].writer if standing.is_held and holders else None
+        holder = holders[0].writer if judgement.is_held and holders else None
         grid = chart.grid_of(now_ms, view.span if view.span in chart.SPANS_S else 300)
         states = clock.explanation.states
         live = sum(states.get(one, 0) for one in overview.LIVE)
@@ -202,7 +202,7 @@ class Drawing:
             "head": self._addressed(
                 headline.head_of(
                     brief,
-                    standing,
+                    judgement,
                     clock,
                     clock_ms=watch.seen_ms,
                     marks_per_s=pace.marks_per_s,
@@ -218,7 +218,7 @@ class Drawing:
                 slowest.stands,
                 now_ms=now_ms,
                 holder=holder,
-                tone=standing.tone,
+                tone=judgement.tone,
                 times=times,
             ),
             "strip": chart.held_by(watch.holders, grid, now_ms=now_ms),
@@ -227,10 +227,10 @@ class Drawing:
                 live,
                 watermark=brief.watermark,
                 holder=holder,
-                tone=standing.tone,
+                tone=judgement.tone,
                 times=times,
             ),
-            "tab": self._draw_tab(view, watch, watches[-1], standing, times),
+            "tab": self._draw_tab(view, watch, watches[-1], judgement, times),
         }
 
     def _draw_tab(  # noqa: PLR0911 (one for each tab)
@@ -238,7 +238,7 @@ class Drawing:
         view: StreamView,
         watch: StreamWatch,
         writers: Watch,
-        standing: Standing,
+        judgement: Judgement,
         times: Times,
     ) -> Part | None:
         info, clock = watch.info, watch.clock
@@ -269,7 +269,7 @@ class Drawing:
         return tabs.writers_tab(
             writers.writers,
             info.config,
-            standing=standing,
+            judgement=judgement,
             total=sum(clock.explanation.states.values()),
             most=SLOWEST,
             prefix=view.prefix,

@@ -14,7 +14,7 @@ from tidegauge.wire.groups import GroupList, ListedGroup
 from tidegauge.wire.streams import BriefStreamList, StreamBrief
 from tidegauge_dashboard.asking import Asking, Outage, Question
 from tidegauge_dashboard.history import History, Holders
-from tidegauge_dashboard.look.pace import TUBE_MS
+from tidegauge_dashboard.page.pace import TUBE_MS
 from tidegauge_dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
 
 _OVERVIEW_S, _OTHER_S, _NOBODY_S = 2.0, 4.0, 15.0

@@ -119,7 +119,7 @@ class Samples:
         return _EVER if last_ms is None or now_ms - last_ms <= self._apart_ms else last_ms
 
     def spans(self, from_ms: int, until_ms: int) -> list[tuple[int, int, int | None]]:
-        """List the spans in which the value was the same; None stands where nobody saw it."""
+        """List the spans in which the value was the same; it is None where nobody saw it."""
         turns = {at for at, _ in (*self.values.since(from_ms), *self._seen.since(from_ms))}
         turns.add(self._seen_until(until_ms))
         starts = [from_ms, *sorted(at for at in turns if from_ms < at < until_ms)]

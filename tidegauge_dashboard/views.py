@@ -4,8 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from tidegauge_dashboard.look.chart import SPANS_S
-from tidegauge_dashboard.look.overview import PAGE_ROWS
+from tidegauge_dashboard.page.chart import SPANS_S
+from tidegauge_dashboard.page.overview import PAGE_ROWS
 
 _Text = Annotated[str, Field(max_length=600)]
 Tab: TypeAlias = Literal["writers", "segments", "marks", "readers", "settings"]

@@ -14,8 +14,8 @@ from tidegauge.wire.transactions import TransactionList
 from tidegauge.wire.writers import Watermark, WriterInfo, WriterList
 from tidegauge_dashboard.asking import Asking, Question
 from tidegauge_dashboard.history import History, Holders, Samples
-from tidegauge_dashboard.look.group import farthest_first
-from tidegauge_dashboard.look.pace import TUBE_MS
+from tidegauge_dashboard.page.group import farthest_first
+from tidegauge_dashboard.page.pace import TUBE_MS
 
 _MARKS_S, _WAIT_MS = 1.0, 5_000
 _EXPLAIN_S, _WRITERS_S, _DESCRIBE_S, _TRANSACTIONS_S = 1.5, 3.0, 3.0, 5.0

@@ -2,7 +2,7 @@
 
 To write is to append to lists, and no more: events are routed together, in Arrow's columns, when it
 is time to send some. They are numbered by one counter over all segments. A note remembers where
-the counter stood, so that it covers exactly what any thread wrote before it, wherever batches are
+the counter was, so that it covers exactly what any thread wrote before it, wherever batches are
 cut and however segments are split and merged meanwhile.
 """
 

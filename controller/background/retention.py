@@ -181,7 +181,7 @@ class Sweeper:
         """
         identity = state.identity
         positions = read_positions(connection, str(identity.name), identity.stream_id)
-        # For each group the newest at or before where it stands; on the embedded log also the
+        # For each group the newest at or before its position; on the embedded log also the
         # first after the truncation point, and the one before, in force there.
         topology, first = state.aggregator.topology, _truncated(state)
         needed = {newest_at(topology, rows, position) for position in positions}

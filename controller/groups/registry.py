@@ -81,9 +81,9 @@ class Group:
         return self._on_disk is not None
 
     def frontier(self, stream: str, topology: Topology) -> Position:
-        """Return where it stands in a stream; see `GroupState.frontier`.
+        """Return where it is in a stream; see `GroupState.frontier`.
 
-        Kept until it stands elsewhere: a state has an entry for each segment there ever was.
+        Kept until it is elsewhere: a state has an entry for each segment there ever was.
         """
         state, known = self.state, self._frontiers.get(stream)
         if known is None or known[0] is not state or known[1] is not topology:

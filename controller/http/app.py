@@ -228,7 +228,7 @@ class ControllerApp:
         """Return the answer of a controller that stands by: where the holder is, if it says so."""
         holder = self.process.right.holder
         if not holder:
-            return UnavailableError(self.process.standing)
+            return UnavailableError(self.process.standby)
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         query = scope["query_string"].decode("latin-1")
         return StandsByError(f"{holder}{path}?{query}" if query else f"{holder}{path}")

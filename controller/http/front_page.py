@@ -1,4 +1,4 @@
-"""Pages for browsers: what this is and where its streams stand; and all calls of the API."""
+"""Pages for browsers: what this is and how far its streams are; and all calls of the API."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -23,7 +23,7 @@ from controller.http.routing import (
 )
 from tidegauge.event_time import describe_event_time
 from tidegauge.explain.first_steps import WATERMARK, first_commands
-from tidegauge.explain.states import LABELS, describe_standing, standing_of, trouble_first
+from tidegauge.explain.states import LABELS, describe_state, judgement_of, trouble_first
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
 from tidegauge.wire.values import Answer
 
@@ -40,7 +40,7 @@ _HEADERS = {
 
 
 class ListedStanding(Answer):
-    """Where a stream stands."""
+    """The watermark and the state of a stream."""
 
     stream: str = Field(description="scope/stream.")
     watermark: int | None = Field(description="`lower` of the newest mark, ms.")
@@ -71,7 +71,7 @@ async def front_page(
     response: Response,
     accept: Annotated[str, Header(description="`text/html` for the page.")] = "",
 ) -> FrontPage | HTMLResponse:
-    """Say which version this is, where the streams stand that the caller may see, and where to read more.
+    """Say which version this is, how far the streams are that the caller may see, and where to read more.
 
     A controller that stands by says so, and links to the one that holds the database.
     """
@@ -97,8 +97,8 @@ async def front_page(
     )
     if "text/html" in accept and "application/json" not in accept:
         url = str(request.base_url)
-        standing = "" if process.holds else process.standing
-        body = _write(page, url=url, is_anonymous=caller is NOBODY, standing=standing)
+        standby = "" if process.holds else process.standby
+        body = _write(page, url=url, is_anonymous=caller is NOBODY, standby=standby)
         return HTMLResponse(body, headers=_HEADERS)
     response.headers.update(_HEADERS)
     return page
@@ -122,36 +122,36 @@ async def documentation_page() -> HTMLResponse:
 async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedStanding], bool]:
     found, more = await parts.listing.streams_in_short(None, _MOST, of=caller.roles)
     explained = await parts.listing.explain(found)
-    return _standings(found, explained, parts.clocks.now().wall_ms), more
+    return _listed(found, explained, parts.clocks.now().wall_ms), more
 
 
-def _standings(
+def _listed(
     streams: Sequence[StreamBrief], explained: Mapping[str, BriefExplanation], now_ms: int
 ) -> list[ListedStanding]:
     known = {
         one.stream: one.model_copy(update={"explanation": explained.get(one.stream_id)})
         for one in streams
     }
-    standings = {name: standing_of(one, now_ms=now_ms) for name, one in known.items()}
+    judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in known.items()}
     return [
         ListedStanding(
             stream=name,
             watermark=known[name].watermark,
-            state=describe_standing(known[name], standings[name], now_ms=now_ms),
+            state=describe_state(known[name], judgements[name], now_ms=now_ms),
         )
-        for name in trouble_first(standings)
+        for name in trouble_first(judgements)
     ]
 
 
-def _write(page: FrontPage, *, url: str, is_anonymous: bool, standing: str) -> str:
-    teaches = not page.streams and not (is_anonymous or standing)
+def _write(page: FrontPage, *, url: str, is_anonymous: bool, standby: str) -> str:
+    teaches = not page.streams and not (is_anonymous or standby)
     found = page.links.get("dashboard")
     held = sum(one.state.startswith(LABELS["held"]) for one in page.streams)
     return _PAGE.substitute(
         title=f"{held} held · Tidegauge" if held else "Tidegauge",
         version=escape(page.version),
         body=_steps(url) if teaches else _table(page.streams),
-        note=escape(standing) or _note(page, is_anonymous=is_anonymous),
+        note=escape(standby) or _note(page, is_anonymous=is_anonymous),
         dashboard="" if found is None else f'<a href="{escape(found)}">Dashboard</a>',
     )
 

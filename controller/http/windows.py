@@ -1,4 +1,4 @@
-"""Where reader groups stand in event time."""
+"""Where reader groups are in event time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

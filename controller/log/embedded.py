@@ -80,7 +80,7 @@ class EmbeddedLog:
     ) -> Position:
         """Return the position of a report; the tails if it has none: the writer appended all of it.
 
-        Those of what grows: they stand for all that was sealed, which may be thousands.
+        Those of what grows: they mean all that was sealed, too, which may be thousands.
         """
         if position is not None:
             return position
@@ -158,7 +158,7 @@ class EmbeddedLog:
         self._segments_of.setdefault(writer, set()).add(segment)
 
     def remember_answer(self, key: str, answer: KeyedAnswer) -> None:
-        """Record what an idempotency key stands for; older keys are found on disk."""
+        """Record the append of an idempotency key; older keys are found on disk."""
         self.answered[key] = answer
         if len(self.answered) > _ANSWERS_IN_MEMORY:
             del self.answered[next(iter(self.answered))]

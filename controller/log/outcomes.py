@@ -18,7 +18,7 @@ from tidegauge.wire.transactions import TransactionState
 
 
 class KeyedAnswer(NamedTuple):
-    """What an idempotency key stands for."""
+    """The append of an idempotency key."""
 
     fingerprint: str
     """Of the request, so that a key used for another one is found out."""

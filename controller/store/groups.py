@@ -1,7 +1,7 @@
 """Rows of reader groups. Every function runs inside a transaction that its caller owns.
 
 The race: marks are removed while a group comes to need them. Transactions that write follow one another, so
-either the group is seen where it stands, or it gets there after the marks went, like any reader who
+either the group is seen at its position, or it gets there after the marks went, like any reader who
 comes late.
 """
 
@@ -53,7 +53,7 @@ class StoredGroup(NamedTuple):
         return self._replace(state=state, revision=self.revision + 1)
 
     def resumable(self, stream: str, stream_id: str) -> dict[str | None, Position]:
-        """Return where it stands in a stream and may go back to; nothing if it reads another."""
+        """Return where it is in a stream and may go back to; nothing if it reads another."""
         if self.settings.stream_ids.get(stream) != stream_id:
             return {}
         return self.state.resumable(stream)
@@ -83,7 +83,7 @@ def read_groups(
 
 
 def read_positions(connection: Connection, stream: str, stream_id: str) -> list[Position]:
-    """List where all groups that read a stream stand, and may go back to."""
+    """List where all groups that read a stream are, and may go back to."""
     groups = read_groups(connection, stream_id=stream_id)
     return [one for group in groups for one in group.resumable(stream, stream_id).values()]
 

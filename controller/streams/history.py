@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 _ENTRIES_PER_PAGE = 50_000
 """Of the cuts of all marks of a page: what is written in the event loop holds up all others."""
 _NEWEST = 64
-"""Marks kept in memory, where windows are asked for: those that follow a stream stand among them."""
+"""Marks kept in memory, where windows are asked for: positions of those that follow a stream are among them."""
 _LAGGING = 1_024
 """Positions before those of which the windows are kept: more than there are groups that lag."""
 _NOT_READ = -1

@@ -19,7 +19,7 @@ _NO_SNAPSHOT = -1
 
 @dataclass(frozen=True, slots=True)
 class TableTick:
-    """Where a source of ticks beside a table stands; see `TickOffset` for what is not here.
+    """Where a source of ticks beside a table is; see `TickOffset` for what is not here.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ NO_RUN = ""
 
 
 class Offset(Protocol):
-    """Where a source of ticks stands, beside whatever source."""
+    """Where a source of ticks is, beside whatever source."""
 
     @property
     def bound(self) -> int | None:
@@ -40,7 +40,7 @@ _O = TypeVar("_O", bound=Offset)
 
 @dataclass(frozen=True, slots=True)
 class TickOffset:
-    """Where a source of ticks stands.
+    """Where a source of ticks is.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ _ALWAYS = _FIELDS - {"topic_id"}
 
 
 def check_log(location: str, ends: Sequence[Any], start: Offset) -> None:
-    """Raise `WrongCheckpointError` unless an offset log's newest entry is of who stands there.
+    """Raise `WrongCheckpointError` unless an offset log's newest entry is of this source.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def check_log(location: str, ends: Sequence[Any], start: Offset) -> None:
     ends
         Of all sources in the newest batch; none if there was no batch yet.
     start
-        Where Spark says that this source stands.
+        Where Spark says that this source is.
     """
     if start.run == NO_RUN:
         if ends:
@@ -162,7 +162,7 @@ def next_offset(start: _O, passed: Mark | None, *, run: str, is_due: bool) -> _O
     Parameters
     ----------
     start
-        Where the source stands.
+        Where the source is.
     passed
         The newest mark that the rows planned so far cover.
     run

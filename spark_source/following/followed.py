@@ -1,4 +1,4 @@
-"""What ticks stand beside: a topic or a table, and where its marks come from."""
+"""What ticks lie beside: a topic or a table, and where its marks come from."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from spark_source.following.mark_watch import SETTLED_S, MarkWatch
 from tidegauge.client.outage import TAKE_OVER
 from tidegauge.event_time import describe_event_time
 from tidegauge.marks import Mark
-from tidegauge.tables.history import check_jobs, has_ended, is_whole, standing
+from tidegauge.tables.history import check_jobs, commit_in_effect, has_ended, is_whole
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.topology import Position
 
@@ -64,7 +64,7 @@ class Watch(Protocol):
 
 
 class Followed(Protocol, Generic[_O]):
-    """What a source of ticks stands beside.
+    """What a source of ticks lies beside.
 
     Attributes
     ----------
@@ -305,7 +305,7 @@ class TableWatch:
         return position if newest is None else {_TABLE: newest.version + 1}
 
     def _passed(self, position: Position) -> Mark | None:
-        noted = standing(self._log.covered(position[_TABLE] - 1))
+        noted = commit_in_effect(self._log.covered(position[_TABLE] - 1))
         if noted is None or noted.time is None:
             return None
         if self._bound is not None and noted.time < self._bound:
@@ -333,7 +333,7 @@ class TableWatch:
             self.revision, self.watermark = self._marks.revision, self._marks.watermark
             return
         check_jobs(self._log.name, self._log.newest_first())
-        noted = standing(self._log.newest_first())
+        noted = commit_in_effect(self._log.newest_first())
         had_notes = self._bound is not None
         if noted is None and has_ended(self._log.newest_first(), had_notes=had_notes):
             problem = (

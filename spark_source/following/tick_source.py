@@ -121,7 +121,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._has_moved = True
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
-        """Stand before the first mark: nothing is planned of what is followed yet."""
+        """Begin before the first mark: nothing is planned of what is followed yet."""
         first: Offset = self._followed.first()
         return first.to_json()
 
@@ -140,7 +140,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
-        """Describe where the stream stands, for Spark's progress; the backlog is the other source's."""
+        """Describe how far the stream is, for Spark's progress; the backlog is the other source's."""
         if self._watch is None or self._planned is None:
             return None
         watermark = self._watch.watermark

@@ -1,7 +1,7 @@
 """Driving Spark's own watermark with the bound that rows carry.
 
 Spark takes its watermark from a column's maximum, so that column is ``watermark``. Two things
-stand in the way of that being exact, and are worked around here. Spark marks the column that it
+keep that from being exact, and are worked around here. Spark marks the column that it
 looked at as the event time; the mark, a metadata key, is moved to ``event_time``. And the
 optimizer pushes filters below the node that looks at the column, where they would remove the
 tick rows, and semi joins below the move of the mark, where they would never free their state: an

@@ -182,7 +182,7 @@ class BucketHost(StatefulProcessor):
         return [0] * len(self._described.held)
 
     def _bound(self, watermark: int) -> int | None:
-        """Return which bound Spark's watermark stands for; it is 0 before the first mark."""
+        """Return which bound Spark's watermark means; it is 0 before the first mark."""
         if watermark <= 0:
             return None
         return END_OF_TIME if watermark >= LAST_WATERMARK else watermark + self._ahead

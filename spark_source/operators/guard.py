@@ -18,7 +18,7 @@ from spark_source.errors import BEFORE_1970
 from spark_source.options.times import LEAST_KEPT
 
 _GUARD = "tidegauge.guard"
-"""In the metadata of ``event_time`` where the guard stands; what marks the column replaces it."""
+"""In the metadata of ``event_time`` where the guard is; what marks the column replaces it."""
 _PLACES = "segment", "partition", "offset"
 _STATEFUL = re.compile("aggregate|deduplicate|distinct|group_?map|limit|state", re.IGNORECASE)
 """Spark's operators that keep state: nodes of a plan of the JVM, and relations of Connect."""

@@ -1,6 +1,6 @@
 """The bound of a step: no row that is on time and still to come lies below it.
 
-None stands for no mark yet, ``END_OF_TIME`` for the end, which is above every time, its own too.
+None means no mark yet, ``END_OF_TIME`` for the end, which is above every time, its own too.
 """
 
 from math import inf

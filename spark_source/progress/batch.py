@@ -32,8 +32,8 @@ class Query(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a query stands in one stream after a batch.
+class StreamProgress:
+    """How far a query is in one stream after a batch.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class BatchProgress:
     batch: int
     timestamp: str
     rows: int
-    standings: list[Standing]
+    streams: list[StreamProgress]
     lateness: Lateness
     state_bytes: int
 
@@ -113,7 +113,7 @@ def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
         batch=progress.batchId,
         timestamp=progress.timestamp,
         rows=sum(one["rows"] for one in sources),
-        standings=list(_standings(progress)),
+        streams=list(_streams(progress)),
         lateness=sum(map(_flagged, flagging), sum(map(_refused, operators), Lateness())),
         state_bytes=sum(map(_state_bytes, progress.stateOperators)),
     )
@@ -135,7 +135,7 @@ def _fields(row: Row) -> dict[str, Any]:
 
 
 def _flagged(observed: Mapping[str, Any]) -> Lateness:
-    # The writer "" stands for rows of which the log does not know who wrote them.
+    # The writer "" is that of rows of which the log does not know who wrote them.
     known = {name: rows for name, rows in observed["late_writers"].items() if name}
     return Lateness(observed["late"], observed["late_by"], Counter(known))
 
@@ -148,11 +148,11 @@ def _refused(observed: Mapping[str, Any]) -> Lateness:
     )
 
 
-def _standings(progress: StreamingQueryProgress) -> Iterator[Standing]:
+def _streams(progress: StreamingQueryProgress) -> Iterator[StreamProgress]:
     for source in progress.sources:
         latest, end = report_of(_offset(source.latestOffset)), _offset(source.endOffset)
         if "reader_group" in latest:
-            yield Standing(
+            yield StreamProgress(
                 stream=latest["stream"],
                 reader_group=latest["reader_group"],
                 bound=end.get("bound"),

@@ -19,7 +19,13 @@ from pyspark.sql.streaming.listener import (
 )
 
 from reader_client import AsyncReaderGroup
-from spark_source.progress.batch import BatchProgress, Lateness, Query, Standing, read_progress
+from spark_source.progress.batch import (
+    BatchProgress,
+    Lateness,
+    Query,
+    StreamProgress,
+    read_progress,
+)
 from tidegauge.client.addresses import check_urls
 from tidegauge.client.blocks import Closing
 from tidegauge.client.sync import LoopThread
@@ -51,16 +57,16 @@ class _Run:
         self._total = total
         self.messages = {
             one.reader_group: self._message(one, batch.state_bytes)
-            for one in batch.standings
+            for one in batch.streams
             if one.reader_group is not None
         }
 
-    def _message(self, standing: Standing, state_bytes: int) -> dict[str, Any]:
+    def _message(self, progress: StreamProgress, state_bytes: int) -> dict[str, Any]:
         total = self._total
         return {
-            "bound": standing.bound,
-            "lag_ms": standing.lag_ms,
-            "backlog": standing.backlog,
+            "bound": progress.bound,
+            "lag_ms": progress.lag_ms,
+            "backlog": progress.backlog,
             "late": total.late,
             "late_by_ms": total.late_by_ms,
             "late_writers": dict(total.late_writers.most_common(MOST_LATE_WRITERS)),

@@ -87,17 +87,17 @@ def query_report(query: Query, *, batches: int = 20) -> QueryReport:
 
 
 def _row(batch: BatchProgress) -> tuple[object, ...]:
-    standings, lateness = batch.standings, batch.lateness
+    streams, lateness = batch.streams, batch.lateness
     return (
         batch.batch,
         batch.timestamp,
         batch.rows,
-        _unless_unknown(min, [one.bound for one in standings]),
-        _unless_unknown(max, [one.lag_ms for one in standings]),
+        _unless_unknown(min, [one.bound for one in streams]),
+        _unless_unknown(max, [one.lag_ms for one in streams]),
         lateness.late,
         lateness.late_output,
         lateness.partially_late,
-        _unless_unknown(sum, [one.backlog for one in standings]),
+        _unless_unknown(sum, [one.backlog for one in streams]),
         batch.state_bytes,
     )
 

@@ -25,7 +25,7 @@ _EXPLAIN_EVERY_S = 5.0
 
 
 class Follower:
-    """Knows how far a log goes, and the marks of its stream beyond where the query stands.
+    """Knows how far a log goes, and the marks of its stream beyond where the query is.
 
     It closes the client that it was given, which is asked for the marks.
     """
@@ -55,7 +55,7 @@ class Follower:
         self._thread.start()
 
     def view(self, start: Offset, time_to_reach: int | None) -> View:
-        """Show the stream from where the query stands, or raise what stopped the following.
+        """Show the stream from where the query is, or raise what stopped the following.
 
         A mark has to reach ``time_to_reach`` for a batch; None if any mark will do.
         """
@@ -97,7 +97,7 @@ class Follower:
         return time.monotonic() - self._mark_at >= _SETTLED_S
 
     def report(self, reached: Offset) -> dict[str, Any]:
-        """Describe where the stream stands and what a query has still to read, for Spark's progress.
+        """Describe how far the stream is and what a query has still to read, for Spark's progress.
 
         The lag is in event time; null before the first mark, and for who has not reached the end
         of time, which is endlessly far.

@@ -59,7 +59,7 @@ class QueryGroup:
 
 
 def starting_position(options: Options, start: Position) -> Position:
-    """Find where a query without a checkpoint starts: where its group stands, if it has one."""
+    """Find where a query without a checkpoint starts: where its group is, if it has one."""
     if options.reader_group is None:
         return start
     return _find_position(options, options.reader_group, start)
@@ -77,7 +77,7 @@ def check_group(options: Options) -> None:
 
 
 def _find_position(options: Options, name: str, start: Position) -> Position:
-    """Find where a group stands; a new one is created at the start."""
+    """Find where a group is; a new one is created at the start."""
     info: GroupInfo
     with reader_client.ReaderGroup(options.url, name, token=options.token) as group:
         try:

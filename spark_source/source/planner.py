@@ -1,4 +1,4 @@
-"""Planning a batch: a pure function of where the query stands and what the stream says.
+"""Planning a batch: a pure function of where the query is and what the stream says.
 
 All that is planned is in the offset, so that a replayed batch has the same rows and bound. The
 start of a query's first batch is planned too, and so it is in the offset as well: Spark does not
@@ -42,7 +42,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Where a query stands.
+    """Where a query is.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class View:
     topology
         Its segments.
     marks
-        Oldest first, from the first beyond where the query stands; where they are too many, some
+        Oldest first, from the first beyond where the query is; where they are too many, some
         below the time that the batch has to reach are left out.
     is_newest
         Whether the last of the marks is the newest.

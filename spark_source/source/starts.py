@@ -117,7 +117,7 @@ def ending_position(
 
 
 def check_nothing_lost(start: Offset, starts: Position, extent: Extent) -> None:
-    """Raise `DataLossError` if the log ends before where the query stands, or begins after it.
+    """Raise `DataLossError` if the log ends before where the query is, or begins after it.
 
     `LogReplacedError` if it is another one, which begins anew.
     """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.declared_table import REFUSED, Checkpoint, DiesError, Query, Table
-from tidegauge.tables.history import standing
+from tidegauge.tables.history import commit_in_effect
 
 _NAMES = st.sampled_from(["one", "two", "three", "of another job"])
 _TIMES = st.lists(st.integers(0, 300), max_size=3)
@@ -89,7 +89,7 @@ class Queries(RuleBasedStateMachine):
     @rule(versions=st.integers(1, 5))
     def roll_back(self, versions: int) -> None:
         kept = self.table.commits[:-versions]
-        if standing(reversed(kept)) is not None:
+        if commit_in_effect(reversed(kept)) is not None:
             self.table.roll_back(kept[-1].version)
 
     def _is_quiet(self) -> bool:
@@ -109,7 +109,8 @@ class Queries(RuleBasedStateMachine):
     def _knows_time(self, name: str) -> bool:
         """Whether the query can know the time that was reached, by a note or by its memory."""
         is_lost = (
-            standing(reversed(self.table.commits)) is None and self.table.reached is not None
+            commit_in_effect(reversed(self.table.commits)) is None
+            and self.table.reached is not None
         )
         return not is_lost or self.queries[name].checkpoint.query == self.table.declarer
 

@@ -23,8 +23,8 @@ from tidegauge.marks import Mark
 from tidegauge.starts import starting_position
 from tidegauge.topology import KeyRange, Position, Segment, Topology
 from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
-from tidegauge_dashboard.look.headline import events_of
-from tidegauge_dashboard.look.segments import segments_tab
+from tidegauge_dashboard.page.headline import events_of
+from tidegauge_dashboard.page.segments import segments_tab
 
 STREAM = "s/one"
 SEGMENTS = 10_000

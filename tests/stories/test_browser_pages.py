@@ -112,7 +112,7 @@ def test_the_title_counts_the_streams_that_are_held() -> None:
     streams = [ListedStanding(stream="a/b", watermark=NOON, state=state) for state in states]
     page = FrontPage(version="1", streams=streams, more=False, links={})
     url = "http://127.0.0.1:8470/"
-    written = front_page._write(page, url=url, is_anonymous=False, standing="")
+    written = front_page._write(page, url=url, is_anonymous=False, standby="")
     assert "<title>2 held · Tidegauge</title>" in written
 
 

@@ -19,7 +19,7 @@ from tidegauge_dashboard.asking import Asking, Outage, Question
 from tidegauge_dashboard.connection import Pages
 from tidegauge_dashboard.feed import Feed, Seen
 from tidegauge_dashboard.history import History, Holders
-from tidegauge_dashboard.look.pace import pace_of
+from tidegauge_dashboard.page.pace import pace_of
 from tidegauge_dashboard.server import DashboardSettings, ExposedDashboardError, create_app
 from tidegauge_dashboard.views import parse_view
 from tidegauge_dashboard.watches import StreamWatch, WritersWatch

@@ -20,31 +20,31 @@ from tests.listed_streams import (
     writer_of,
 )
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import Pace, Standing
+from tidegauge.explain.states import Judgement, Pace
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import MarkInfo, StreamBrief, StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
 from tidegauge_dashboard.history import History, Holders, Samples
-from tidegauge_dashboard.look import chart, group, groups, headline, overview, segments, tabs
-from tidegauge_dashboard.look.scales import BehindScale, relative_heights, water_height
-from tidegauge_dashboard.look.sorting import sorted_by
-from tidegauge_dashboard.look.words import Times, per_second, plural, rounded, span_text
+from tidegauge_dashboard.page import chart, group, groups, headline, overview, segments, tabs
+from tidegauge_dashboard.page.scales import BehindScale, relative_heights, water_height
+from tidegauge_dashboard.page.sorting import sorted_by
+from tidegauge_dashboard.page.words import Times, per_second, plural, rounded, span_text
 
-MOVING = Standing("moving", "green")
-HELD = Standing("held", "amber", NOW - 38_000)
+MOVING = Judgement("moving", "green")
+HELD = Judgement("held", "amber", NOW - 38_000)
 TIMES = Times.of(follows_clock=True, example=NOW)
 LOGICAL = Times.of(follows_clock=False, example=None)
 
 
 def _row(
     brief: StreamBrief,
-    standing: Standing = MOVING,
+    judgement: Judgement = MOVING,
     watermarks: list[int | None] = [None] * 60,
     *groups_: ListedGroup,
     now_ms: int = NOW,
 ) -> Any:
     """Draw the row of a stream in the overview."""
-    entry = overview.Entry(brief, standing, Pace(), watermarks, NOW)
+    entry = overview.Entry(brief, judgement, Pace(), watermarks, NOW)
     return overview.row_of(entry, groups_, now_ms=now_ms)
 
 
@@ -85,7 +85,7 @@ def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | No
     assert _row(brief_of(**given), HELD)["note"] == note
 
 
-def _head(standing: Standing, **explained: Any) -> Any:
+def _head(judgement: Judgement, **explained: Any) -> Any:
     """Draw the head of a stream of which `slow` is last, as was explained at NOW."""
     last = _writer("slow", NOW - 66_000, 66_000, silent_ms=52_000)
     explanation = brief_of().explanation
@@ -101,7 +101,7 @@ def _head(standing: Standing, **explained: Any) -> Any:
         | {"waiting": ["quick"], **explained},
     }
     found = Watermark.model_validate(clock)
-    return headline.head_of(brief_of(), standing, found, clock_ms=NOW, marks_per_s=0)
+    return headline.head_of(brief_of(), judgement, found, clock_ms=NOW, marks_per_s=0)
 
 
 def _said(parts: Iterable[Any]) -> str:
@@ -124,21 +124,21 @@ def _tones(part: Any) -> set[str]:
     return own.union(*map(_tones, part.values()))
 
 
-def _pictures(standing: Standing, group_behind_ms: int) -> list[Any]:
+def _pictures(judgement: Judgement, group_behind_ms: int) -> list[Any]:
     """Draw all that shows a stream with a last writer, and a group that reads it."""
-    holder = "slow" if standing.is_held else None
+    holder = "slow" if judgement.is_held else None
     window = window_of(lower=NOW - group_behind_ms, position={1: 3})
     group_ = group_of(LAZY, window)
     slow = _writer("slow", NOW - 66_000, 66_000, state="behind", silent_for_ms=52_000)
     gone = _writer("gone", None, None, state="expired")
     brief = brief_of(watermark=NOW, explained={"states": STATES | {"expired": 1}})
-    how: Any = {"holder": holder, "tone": standing.tone, "times": TIMES}
+    how: Any = {"holder": holder, "tone": judgement.tone, "times": TIMES}
     return [
-        _row(brief, standing, [NOW] * 60, group_),
-        _head(standing, states=STATES | {"expired": 1}),
+        _row(brief, judgement, [NOW] * 60, group_),
+        _head(judgement, states=STATES | {"expired": 1}),
         chart.chart_of([NOW], History(), Samples(), {}, now_ms=NOW, **how),
         chart.race_of([slow], 2, watermark=NOW, **how),
-        _writers_tab([slow, gone], standing=standing, aggregation_timeout_ms=60_000),
+        _writers_tab([slow, gone], judgement=judgement, aggregation_timeout_ms=60_000),
         _section(group_),
         tabs.readers_tab("a/b", [group_], TIMES, NOW),
     ]
@@ -153,14 +153,14 @@ def _section(group_: ListedGroup) -> Any:
 def _writers_tab(
     writers: list[WriterInfo],
     *,
-    standing: Standing = MOVING,
+    judgement: Judgement = MOVING,
     total: int | None = None,
     **settings: int,
 ) -> Any:
     return tabs.writers_tab(
         writers,
         _info().config.model_copy(update=settings),
-        standing=standing,
+        judgement=judgement,
         total=len(writers) if total is None else total,
         most=50,
         prefix="",
@@ -176,7 +176,7 @@ def test_what_is_healthy_has_no_colour_of_trouble() -> None:
 
 @pytest.mark.parametrize("tone", ["amber", "red"])
 def test_trouble_has_one_colour_wherever_it_is_shown(tone: Any) -> None:
-    pictures = _pictures(Standing("held", tone, NOW - 38_000), group_behind_ms=1_000)
+    pictures = _pictures(Judgement("held", tone, NOW - 38_000), group_behind_ms=1_000)
     of_stream = pictures[:5]
     assert [_tones(one) & {"amber", "red"} for one in of_stream] == [{tone}] * 5
 
@@ -232,8 +232,8 @@ def test_a_head_says_each_age_once() -> None:
     level = [_writer("slow", NOW, 300).model_dump()]
     said = _said(_head(MOVING, holders=level)["sentence"])
     assert said == "slow is last, less than 1s of event time behind the first."
-    assert _said(_head(Standing("odd", "amber", NOW))["sentence"]) == "It has stood for 38s."
-    silent = _head(Standing("silent", "grey", NOW - 660_000), silent_ms=660_000)
+    assert _said(_head(Judgement("odd", "amber", NOW))["sentence"]) == "It has stood for 38s."
+    silent = _head(Judgement("silent", "grey", NOW - 660_000), silent_ms=660_000)
     assert _said(silent["headline"]) == "Silent for 11m"
     assert _said(silent["sentence"]) == (
         "No writer has reported since then, so no writer expires. slow is last, 1m 6s of event "

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataV2
 
 from tidegauge.tables import TooOldError, UnreadableTableError, complete_until, note, version_at
-from tidegauge.tables.history import first_complete, standing
+from tidegauge.tables.history import commit_in_effect, first_complete
 from tidegauge.tables.iceberg import IcebergLog, SnapshotHistory
 
 NAME = "lake.hourly"
@@ -282,7 +282,7 @@ def test_what_is_known_of_any_history_is_what_was_noted(
         if told is not None
     ]
     commits = list(model.history().commits(NAME))
-    found = standing(commits)
+    found = commit_in_effect(commits)
     assert (found and found.time) == (noted[-1][1] if noted else None)
     complete = [version for version, told in noted if told >= time]
     # A table that was made anew behind a version that expired looks as if that was part of it.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_source import ProgressListener, query_report
-from spark_source.progress.batch import BatchProgress, Lateness, Standing, read_progress
+from spark_source.progress.batch import BatchProgress, Lateness, StreamProgress, read_progress
 from tests.patience import wait_until
 from tests.query_progress import NOON, TEN, batch_progress, source_progress
 from tests.server import free_port
@@ -28,7 +28,7 @@ def test_a_batch_is_read_from_what_source_and_operators_observe_whatever_the_nam
         batch=7,
         timestamp="2024-01-01T12:00:01.000Z",
         rows=10,
-        standings=[Standing("demo/rides", "demo/counts", NOON, 1_500, 40)],
+        streams=[StreamProgress("demo/rides", "demo/counts", NOON, 1_500, 40)],
         lateness=Lateness(3, 60_000, Counter(a=2), late_output=7, partially_late=1),
         state_bytes=6_144,
     )
@@ -50,7 +50,7 @@ def test_names_and_values_of_what_was_observed_may_lie_apart() -> None:
 @pytest.mark.parametrize("offset", ["null", "None", "17", '{"topic": {"0": 5}}', "offset 3"])
 def test_other_sources_are_left_out(offset: str) -> None:
     assert (
-        read_progress(batch_progress(sources=[source_progress(offset, offset)])).standings == []
+        read_progress(batch_progress(sources=[source_progress(offset, offset)])).streams == []
     )
 
 

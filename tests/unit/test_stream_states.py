@@ -7,11 +7,11 @@ import pytest
 from tests.listed_streams import NOW, STATES, brief_of
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import (
+    Judgement,
     Pace,
-    Standing,
     State,
-    describe_standing,
-    standing_of,
+    describe_state,
+    judgement_of,
     trouble_first,
 )
 from tidegauge.wire.streams import BriefStreamList
@@ -40,47 +40,49 @@ from tidegauge_cli.tables import judge, table_of_streams
     ],
 )
 def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
-    found = standing_of(brief_of(**given), Pace(), now_ms=NOW)
+    found = judgement_of(brief_of(**given), Pace(), now_ms=NOW)
     assert (found.state, found.tone) == (state, tone)
 
 
 def test_a_controller_that_does_not_answer_is_no_quiet_stream() -> None:
-    found = standing_of(brief_of().model_copy(update={"explanation": None}), Pace(), now_ms=NOW)
+    found = judgement_of(
+        brief_of().model_copy(update={"explanation": None}), Pace(), now_ms=NOW
+    )
     assert found.label == "not explained"
 
 
 def test_a_stream_of_rare_marks_is_held_later() -> None:
     brief = brief_of(marked_ms=NOW - 50_000)
-    assert standing_of(brief, Pace(distance_ms=15_000), now_ms=NOW).state == "moving"
-    assert standing_of(brief, Pace(distance_ms=12_000), now_ms=NOW).state == "held"
+    assert judgement_of(brief, Pace(distance_ms=15_000), now_ms=NOW).state == "moving"
+    assert judgement_of(brief, Pace(distance_ms=12_000), now_ms=NOW).state == "held"
 
 
 def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
-    def found(marked_ms: int, held_ms: int) -> Standing:
+    def found(marked_ms: int, held_ms: int) -> Judgement:
         brief = brief_of(marked_ms=marked_ms, explained={"held_ms": held_ms})
-        return standing_of(brief, Pace(), now_ms=NOW)
+        return judgement_of(brief, Pace(), now_ms=NOW)
 
-    assert found(NOW - 68_000, 12_000) == Standing("held", "amber", NOW - 12_000)
-    assert found(NOW - 11_000, 12_000) == Standing("held", "amber", NOW - 11_000)
+    assert found(NOW - 68_000, 12_000) == Judgement("held", "amber", NOW - 12_000)
+    assert found(NOW - 11_000, 12_000) == Judgement("held", "amber", NOW - 11_000)
     assert found(NOW - 68_000, 2_000).state == "moving"
 
 
 def test_a_late_stream_that_gains_is_catching_up() -> None:
     brief = brief_of(watermark=NOW - 900_000)
-    assert standing_of(brief, Pace(gain=1.3), now_ms=NOW).state == "catching"
-    assert standing_of(brief, Pace(gain=1.1), now_ms=NOW).state == "late"
+    assert judgement_of(brief, Pace(gain=1.3), now_ms=NOW).state == "catching"
+    assert judgement_of(brief, Pace(gain=1.1), now_ms=NOW).state == "late"
 
 
 def test_trouble_comes_first_and_what_stands_longest() -> None:
-    standings = {
-        "c": Standing("moving", "green"),
-        "b": Standing("held", "amber", NOW - 20),
-        "a": Standing("quiet", "grey", NOW - 900),
-        "d": Standing("held", "red", NOW - 99),
-        "e": Standing("silent", "grey", NOW - 9_000),
-        "f": Standing("late", "amber"),
+    judgements = {
+        "c": Judgement("moving", "green"),
+        "b": Judgement("held", "amber", NOW - 20),
+        "a": Judgement("quiet", "grey", NOW - 900),
+        "d": Judgement("held", "red", NOW - 99),
+        "e": Judgement("silent", "grey", NOW - 9_000),
+        "f": Judgement("late", "amber"),
     }
-    assert trouble_first(standings) == ["d", "b", "f", "e", "c", "a"]
+    assert trouble_first(judgements) == ["d", "b", "f", "e", "c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_line_says_the_state_and_who_is_to_blame_and_for_how_long(
     given: Any, words: str
 ) -> None:
     brief = brief_of(**given)
-    assert describe_standing(brief, standing_of(brief, now_ms=NOW), now_ms=NOW) == words
+    assert describe_state(brief, judgement_of(brief, now_ms=NOW), now_ms=NOW) == words
 
 
 def test_the_list_of_the_command_line_begins_with_trouble() -> None:

@@ -11,13 +11,13 @@ from tidegauge.tables.errors import TooOldError, TwoJobsError
 from tidegauge.tables.history import (
     Commit,
     check_jobs,
+    commit_in_effect,
     covered,
     declaring,
     first_complete,
     has_ended,
     has_taken_over,
     is_whole,
-    standing,
 )
 from tidegauge.tables.notes import Note
 
@@ -40,7 +40,7 @@ def history(*notes: int | str | None, first: int = 0) -> list[Commit]:
 
 
 def time_of(commits: list[Commit]) -> int | None:
-    found = standing(commits)
+    found = commit_in_effect(commits)
     return None if found is None else found.time
 
 

@@ -123,7 +123,7 @@ class Acceptance:
     def _checked_counts(
         self, position: Position, stored: Position, tails: Position | None
     ) -> Position:
-        """Return what a position stands for, or raise what is wrong with it."""
+        """Return what a position means, or raise what is wrong with it."""
         for number, offset in position.items():
             reason = self._flaw(number, offset, tails)
             if reason is not None:

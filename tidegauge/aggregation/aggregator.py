@@ -381,7 +381,7 @@ class Aggregator:
             "active"  # nearly always, and said without a call
             if record is not None
             and record.stand.ahead
-            and record.life.standing == "live"
+            and record.life.presence == "live"
             and record.noted.time is not None
             else self._progress.state(record)
             for record in map(self._roster.find, writers)

@@ -13,7 +13,7 @@ from tidegauge.marks import Mark
 UNSOUGHT = FIRST_TIME
 """In place of a time that was not computed yet: no watermark is below it."""
 
-Standing: TypeAlias = Literal["live", "left", "expired"]
+Presence: TypeAlias = Literal["live", "left", "expired"]
 
 KeptTime: TypeAlias = tuple[int, DownSet]
 """Of a report above the watermark: its time, and what it covers beyond the one before it."""
@@ -71,7 +71,7 @@ class ClockState(NamedTuple):
     waiting: tuple[int, int] | None = None
     """Both times at the look that found somebody ahead of the watermark."""
     front_stand: int | None = None
-    """The greatest standing."""
+    """The greatest stand."""
     reached: int | None = None
     """What the others have reached, as the latest pass found it, ms; `UNSOUGHT` until needed."""
 
@@ -97,7 +97,7 @@ class Look(NamedTuple):
     watermark: int | None
     revision: int
     fallen_to: list[str]
-    """Writers that stand at the greatest standing because it fell."""
+    """Writers at the greatest stand because it fell."""
     state: ClockState
 
 
@@ -106,7 +106,7 @@ class StoredWriter(NamedTuple):
 
     writer: str
     incarnation: int
-    standing: Standing
+    presence: Presence
     time: int | None
     """Latest noted in this incarnation, ms."""
     position: DownSet

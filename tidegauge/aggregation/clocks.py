@@ -1,24 +1,24 @@
 """The two clocks that bound how long one writer can hold the others: silence and standing still.
 
 The clocks of a writer run while another one is *ahead* of it, which is so for every live writer
-below the greatest standing. A clock shows the time that has passed since its *stamp*, or since
+below the greatest stand. A clock shows the time that has passed since its *stamp*, or since
 somebody began to wait, if that was later. So when nobody is ahead any more, all clocks end at
 once, with nothing to do. Stamps are given in order of time, so the writer whose clock shows most
 comes first in that order.
 
 After a look, each live writer is in exactly one of two places, and no other writer is in either:
 
-- *front*: it stands at the greatest standing, so nobody is ahead of it, and it has no stamp;
+- *front*: it is at the greatest stand, so nobody is ahead of it, and it has no stamp;
 - *stamps*: both clocks have a stamp of it.
 
 Two sets collect whom the next look has to place; a look touches no others, but for the front if
-the greatest standing changed, and empties both:
+the greatest stand changed, and empties both:
 
 - *heard*: writers, live or not, of which a report was accepted since the look before;
 - *fresh*: live writers whose clocks start anew. They are in neither place, like those of the
   heard ones that became live by their report.
 
-The look removes a writer that stands at the greatest standing from the stamps, and adds it to the
+The look removes a writer that is at the greatest stand from the stamps, and adds it to the
 front. It stamps the others: a heard one in the clock of silence, also in the other one if it
 progressed, and in both if it has no stamp yet or the front was left behind. A writer that goes
 out is removed from everything but heard.
@@ -50,7 +50,7 @@ class View(msgspec.Struct, frozen=True):
     watermark: int | None
     revision: int
     greatest: int | None
-    """The greatest standing, of whoever is ahead; None while nobody is, or too few reported."""
+    """The greatest stand, of whoever is ahead; None while nobody is, or too few reported."""
 
 
 class HoldClock:
@@ -145,7 +145,7 @@ class HoldClocks:
         self._fresh: dict[Writer, None] = {}
         self._front: dict[Writer, None] = {}
         self._front_stand: int | None = None
-        """The greatest standing, where those in front stood at the latest look."""
+        """The greatest stand, where those in front stood at the latest look."""
         self.began_ms: int | None = None
 
     def state(self, reached: int | None) -> ClockState:
@@ -248,12 +248,12 @@ class HoldClocks:
         view
             The stream as it is now.
         ahead
-            The writers above the watermark; asked only when the greatest standing fell.
+            The writers above the watermark; asked only when the greatest stand fell.
 
         Returns
         -------
         list of Writer
-            Writers at the greatest standing because it fell; needed to do the same again.
+            Writers at the greatest stand because it fell; needed to do the same again.
         """
         progresses = any(
             writer.life.live and writer.noted.is_news(view.watermark, view.revision)
@@ -278,7 +278,7 @@ class HoldClocks:
     def take_run_out(
         self, view: View, holders: Collection[Writer], live: Callable[[], Iterable[Writer]]
     ) -> list[list[Writer]]:
-        """Choose the writers to drop: group by group of equal standing, the lowest first.
+        """Choose the writers to drop: group by group of equal stand, the lowest first.
 
         Only as long as some of those that come next have run out, and nobody remains of the
         group before. Nobody stands below a holder: ``live``, which lists all live writers, is
@@ -372,7 +372,7 @@ class HoldClocks:
         front, front_stand, stamps = self._front, self._front_stand, self._silence.stamps
         for writer in self.heard:  # in a busy stream nearly all: hardly a call for each of them
             noted = writer.noted
-            if writer.life.standing == "live":
+            if writer.life.presence == "live":
                 if front_stand is not None and writer.stand.at == front_stand:
                     self._let_into_front(writer)
                 else:

@@ -79,7 +79,7 @@ class Intake:
 
     def take_one(self, record: Writer, time: int, counts: Position, wall_ms: int) -> None:
         """Record any report: its time, and its position as a down-set."""
-        noted, stand, live = record.noted, record.stand, record.life.standing == "live"
+        noted, stand, live = record.noted, record.stand, record.life.presence == "live"
         position, watermark = noted.position, self._marking.watermark
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
         position.update(gained)
@@ -146,7 +146,7 @@ class Intake:
             noted, life = record.noted, record.life
             if (
                 not life.grace
-                or life.standing != "live"
+                or life.presence != "live"
                 or life.incarnation != (report.incarnation or 0)
                 or noted.time is None
                 or not noted.time <= time <= latest

@@ -90,7 +90,7 @@ class Marking:
         T is the least that a live writer stands at; if nobody is live, the greatest that one of
         those that left stands at.
         """
-        if self._roster.standings["live"]:
+        if self._roster.presences["live"]:
             least = self._progress.least_registered
             return self._cut.take_reached(END_OF_TIME if least is None else least)
         greatest = self._progress.greatest

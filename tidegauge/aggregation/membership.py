@@ -1,7 +1,7 @@
 """The members of a stream: writers join, restart, go out, come back, and are forgotten."""
 
 from tidegauge.aggregation import approaches
-from tidegauge.aggregation.changes import UNSOUGHT, Standing
+from tidegauge.aggregation.changes import UNSOUGHT, Presence
 from tidegauge.aggregation.clocks import View
 from tidegauge.aggregation.departures import Departures
 from tidegauge.aggregation.marking import Marking
@@ -100,22 +100,22 @@ class Membership:
         self.find_reached()
         writer.life.come_back()
         self.departures.remove(writer)
-        self._roster.stand(writer, "live")
+        self._roster.place(writer, "live")
 
-    def go_out(self, writer: Writer, standing: Standing, now_ms: int) -> None:
+    def go_out(self, writer: Writer, presence: Presence, now_ms: int) -> None:
         """Make a writer left or expired; it may be so already."""
         self.find_reached()
         writer.life.go_out(writer.noted, now_ms, self._marking.watermark)
         self.departures.add(writer)
         self._clocks.clear(writer)
-        self._roster.stand(writer, standing)
+        self._roster.place(writer, presence)
         self.classify(writer)
 
     def let_approaching_in(self, view: View) -> bool:
         """Make those live whose pace suffices, and return whether there are any."""
         came = False
         for writer in self._clocks.heard:
-            if writer.life.standing == "live":
+            if writer.life.presence == "live":
                 continue
             self._roster.change(writer)
             if approaches.arrives(writer, view):

@@ -42,12 +42,12 @@ class Progress:
 
     def classify(self, writer: Writer, watermark: int | None) -> None:
         """Put a writer into the sets that it belongs to: it, or the watermark, has changed."""
-        place, live = writer.stand, writer.life.standing == "live"
+        place, live = writer.stand, writer.life.presence == "live"
         stand = place.at
         ahead = (
             stand is not None
             and (watermark is None or stand > watermark)
-            and writer.life.standing != "expired"
+            and writer.life.presence != "expired"
         )
         if ahead is not place.ahead:
             self._set_ahead(writer, ahead=ahead)
@@ -127,7 +127,7 @@ class Progress:
 
     def _put_registered(self, writer: Writer, stand: int | None) -> None:
         """Record where a writer stands that is ahead without a report; None if it is not."""
-        live = writer.life.standing == "live"
+        live = writer.life.presence == "live"
         _put(self._left_registered, writer, among=stand is not None and not live)
         if stand is None or not live:
             self._registered.pop(writer, None)

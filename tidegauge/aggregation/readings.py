@@ -29,7 +29,7 @@ class Readings:
         return self.clocks.first_end([writer], self.view)
 
     def stopped_ms(self) -> dict[Clock, int | None]:
-        """Return for how long nobody has gone on, for each clock whose time stands; else None."""
+        """Return for how long nobody has gone on, for each clock whose time stops; else None."""
         return {
             kind: clock.time.stopped_ms(self.view.now_ms, setting_ms)
             for kind, clock, setting_ms in self.clocks.kinds(self.view)

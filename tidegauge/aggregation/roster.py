@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, ValuesView
 from itertools import takewhile
 
-from tidegauge.aggregation.changes import Standing
+from tidegauge.aggregation.changes import Presence
 from tidegauge.aggregation.writers import Writer
 from tidegauge.errors import UnknownWriterError
 
@@ -19,7 +19,7 @@ class Roster:
         How many distinct writers ever had a report accepted, forgotten ones too.
     forgotten_incarnation
         The highest of all forgotten writers: a registration starts above it.
-    standings
+    presences
         How many writers are live, left and expired.
     last_heard
         The writer whose call was accepted last; None before any.
@@ -38,7 +38,7 @@ class Roster:
     def __init__(self) -> None:
         self.reporters = 0
         self.forgotten_incarnation = 0
-        self.standings: Counter[Standing] = Counter()
+        self.presences: Counter[Presence] = Counter()
         self.last_heard: Writer | None = None
         self.expired: dict[str, Writer] = {}
         self._by_name: dict[str, Writer] = {}
@@ -92,9 +92,9 @@ class Roster:
         in_order = sorted(self.expired.values(), key=lambda writer: writer.life.gone_ms or 0)
         self.expired = {writer.name: writer for writer in in_order}
 
-    def add(self, name: str, incarnation: int, standing: Standing = "live") -> Writer:
+    def add(self, name: str, incarnation: int, presence: Presence = "live") -> Writer:
         """Add a writer that nobody knew."""
-        writer = Writer.new(name, incarnation, standing)
+        writer = Writer.new(name, incarnation, presence)
         self._take_in(writer)
         self.change(writer)
         return writer
@@ -105,20 +105,20 @@ class Roster:
 
     def live(self) -> Iterator[Writer]:
         """List those that are live."""
-        return (writer for writer in self._by_name.values() if writer.life.standing == "live")
+        return (writer for writer in self._by_name.values() if writer.life.presence == "live")
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
         """Record that a call of a writer was accepted."""
         writer.noted.heard_ms = wall_ms
         self.last_heard = writer
 
-    def stand(self, writer: Writer, standing: Standing) -> None:
+    def place(self, writer: Writer, presence: Presence) -> None:
         """Record that a writer is live, left or expired from now on."""
-        self.standings[writer.life.standing] -= 1
-        self.standings[standing] += 1
-        writer.life.standing = standing
+        self.presences[writer.life.presence] -= 1
+        self.presences[presence] += 1
+        writer.life.presence = presence
         self.expired.pop(writer.name, None)
-        if standing == "expired":
+        if presence == "expired":
             self.expired[writer.name] = writer
         self.change(writer)
 
@@ -140,7 +140,7 @@ class Roster:
         del self._by_name[writer.name]
         self.expired.pop(writer.name, None)
         self._names = None
-        self.standings[writer.life.standing] -= 1
+        self.presences[writer.life.presence] -= 1
         if writer.life.incarnation > self.forgotten_incarnation:
             self.forgotten_incarnation = writer.life.incarnation
             self.recount()
@@ -149,6 +149,6 @@ class Roster:
         self._by_name[writer.name] = writer
         if self._names is not None:
             insort(self._names, writer.name)
-        if writer.life.standing == "expired":
+        if writer.life.presence == "expired":
             self.expired[writer.name] = writer
-        self.standings[writer.life.standing] += 1
+        self.presences[writer.life.presence] += 1

@@ -176,7 +176,7 @@ class RunningCut:
             return target
         del report.writer.kept[0]
         taken.append(report)
-        if report.following is None and report.writer.life.standing == "live":
+        if report.following is None and report.writer.life.presence == "live":
             return report.time
         return target
 

@@ -6,7 +6,7 @@ import msgspec
 
 from tidegauge.aggregation.changes import (
     MadeBy,
-    Standing,
+    Presence,
     StoredClocks,
     StoredReport,
     StoredWriter,
@@ -136,7 +136,7 @@ class Life:
     """How a writer came, went and may come back."""
 
     incarnation: int = 0
-    standing: Standing = "live"
+    presence: Presence = "live"
     grace: bool = False
     """Whether it may come back, or start its clocks anew, once more."""
     registrations: tuple[MadeBy, ...] = ()
@@ -153,7 +153,7 @@ class Life:
     @property
     def live(self) -> bool:
         """Whether the writer counts for the watermark."""
-        return self.standing == "live"
+        return self.presence == "live"
 
     def restart(self, incarnation: int) -> None:
         """Begin a new incarnation, whose approach is measured anew."""
@@ -185,7 +185,7 @@ class Life:
 
 @dataclass(slots=True, eq=False)
 class Writer:
-    """The record of one writer: what it noted, how it stands, and its life."""
+    """The record of one writer: what it noted, where it stands, and its life."""
 
     name: str
     noted: Noted
@@ -195,9 +195,9 @@ class Writer:
     """Its reports above the watermark, in order; an empty deque would take 760 bytes."""
 
     @classmethod
-    def new(cls, name: str, incarnation: int, standing: Standing) -> "Writer":
+    def new(cls, name: str, incarnation: int, presence: Presence) -> "Writer":
         """Return the record of a writer that is not known yet."""
-        return cls(name, Noted(), Stand(), Life(incarnation, standing))
+        return cls(name, Noted(), Stand(), Life(incarnation, presence))
 
     @classmethod
     def restore(cls, stored: StoredWriter) -> "Writer":
@@ -218,7 +218,7 @@ class Writer:
         )
         life = Life(
             incarnation=stored.incarnation,
-            standing=stored.standing,
+            presence=stored.presence,
             grace=clocks.grace,
             registrations=stored.registrations,
             gone_ms=clocks.gone_ms,
@@ -234,7 +234,7 @@ class Writer:
         return StoredWriter(
             self.name,
             life.incarnation,
-            life.standing,
+            life.presence,
             noted.time,
             noted.position.copy(),
             noted.former_position.copy(),
@@ -259,13 +259,13 @@ class Writer:
     @property
     def joining(self) -> bool:
         """Whether it is live and silent so far: it may write anything."""
-        return self.noted.time is None and self.life.standing == "live"
+        return self.noted.time is None and self.life.presence == "live"
 
     @property
     def returning(self) -> bool:
         """Whether it is out, and has registered or noted a later time since it went out."""
         life = self.life
-        if life.standing == "live":
+        if life.presence == "live":
             return False
         if life.pace_ms is None or life.gone_ms is None:
             return True
@@ -273,8 +273,8 @@ class Writer:
 
     def state(self, *, somebody_waits: bool) -> WriterState:
         """Return the state that section 2 of the rules gives it."""
-        if self.life.standing != "live":
-            return self.life.standing
+        if self.life.presence != "live":
+            return self.life.presence
         if self.noted.time is None:
             return "joining"
         return "behind" if self.stand.holds and somebody_waits else "active"

@@ -228,7 +228,7 @@ class StreamCalls:
         Parameters
         ----------
         cut
-            A stream cut, or a position that stands for one: what lies before it goes. What lies
+            A stream cut, or a position that means one: what lies before it goes. What lies
             before the present first cut changes nothing.
         time
             Instead of a cut: in ms, or an aware datetime (floored to ms). In each segment all

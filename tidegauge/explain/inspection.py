@@ -102,16 +102,16 @@ class Inspection:
 
     def count_states(self) -> Counter[WriterState]:
         """Count the writers in each state; the cost does not grow with the writers."""
-        progress, standings = self.progress, self.roster.standings
+        progress, presences = self.progress, self.roster.presences
         joining = len(progress.joining)
         behind = len(progress.behind) if progress.ahead else 0
         return Counter(
             {
                 "joining": joining,
-                "active": standings["live"] - joining - behind,
+                "active": presences["live"] - joining - behind,
                 "behind": behind,
-                "expired": standings["expired"],
-                "left": standings["left"],
+                "expired": presences["expired"],
+                "left": presences["left"],
             }
         )
 
@@ -122,7 +122,7 @@ class Inspection:
         None, too, if no writer is live, or one that is ahead has left: a dead writer that it waits
         for needs attention, since nobody drops it.
         """
-        live, progress = self.roster.standings["live"], self.progress
+        live, progress = self.roster.presences["live"], self.progress
         has_left = len(progress.ahead) > live - len(progress.holders)
         if not live or has_left or (self.newest is not None and self.newest.final):
             return None

@@ -221,7 +221,7 @@ def _until(situation: Situation) -> str:
 
 
 def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
-    """Return when the clock that is nearer its end runs out, or why it stands."""
+    """Return when the clock that is nearer its end runs out, or why it is stopped."""
     kind = first.clock or "silence"
     shown_ms, most_ms = _clock_of(first, situation.settings)
     shows = f"{_shows(first, situation)}{_others_that_run_out(situation)}"

@@ -48,7 +48,7 @@ class WriterStatus:
     expires_in_ms
         Listening time until it is dropped if nothing else happens; None if it is not.
     remaining_ms
-        What remains of that clock if it holds and others go on; None while time stands.
+        What remains of that clock if it holds and others go on; None while its time stops.
     """
 
     writer: str
@@ -112,7 +112,7 @@ class Situation:
     returning
         The first few that are out and on their way back; ``returning_count`` in all.
     stopped_ms
-        For how long nobody has gone on, for each clock whose time stands; else None.
+        For how long nobody has gone on, for each clock whose time stops; else None.
     leader
         The writer that is furthest ahead of the watermark.
     lead_ms

@@ -176,7 +176,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Judgement:
     """The state of a stream.
 
     Attributes
@@ -212,13 +212,13 @@ UNWATCHED = Pace()
 """Of a stream that was read once."""
 
 
-def standing_of(
+def judgement_of(
     stream: Stream,
     pace: Pace = UNWATCHED,
     *,
     now_ms: int,
     held_after_ms: int = HELD_AFTER_MS,
-) -> Standing:
+) -> Judgement:
     """Decide the state of a stream.
 
     Somebody is always last, so that a live stream always has a holder: it is held only once it
@@ -232,9 +232,9 @@ def standing_of(
     since_ms, explanation = _since(stream, now_ms), stream.explanation
     patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
     if stream.final:
-        return Standing("ended", TONES["ended"])
+        return Judgement("ended", TONES["ended"])
     if explanation is None:
-        return Standing("unknown", TONES["unknown"])
+        return Judgement("unknown", TONES["unknown"])
     state = state_of(
         explanation.reason,
         explanation.hint,
@@ -243,13 +243,13 @@ def standing_of(
     )
     if state == "held":
         long = now_ms - since_ms > _RED_AFTER_MS or stream.revision == 0
-        return Standing(state, "red" if long else "amber", since_ms)
+        return Judgement(state, "red" if long else "amber", since_ms)
     if state == "silent":
-        return Standing(state, TONES[state], now_ms - (explanation.silent_ms or 0))
+        return Judgement(state, TONES[state], now_ms - (explanation.silent_ms or 0))
     if state == "moving":
         state = _moving(stream, pace, now_ms)
     stands = state in {"nobody", "few", "quiet"}
-    return Standing(state, TONES[state], since_ms if stands else None)
+    return Judgement(state, TONES[state], since_ms if stands else None)
 
 
 def state_of(  # noqa: PLR0911 (one for each state)
@@ -292,28 +292,28 @@ def is_holding(reason: Reason, waiting: Waiting) -> bool:
     return reason in _HOLDING and not is_silent(waiting)
 
 
-def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
-    """Return the order of streams: trouble first, then the longest standing, then by name."""
+def trouble_first(judgements: Mapping[str, Judgement]) -> list[str]:
+    """Return the order of streams: trouble first, then those that stand for the longest, then by name."""
     forever = 2**63
 
     def rank(name: str) -> tuple[int, int, str]:
-        standing = standings[name]
-        stands = standing.since_ms if standing.since_ms is not None else forever
-        return _RANKS[standing.state], stands, name
+        judgement = judgements[name]
+        stands = judgement.since_ms if judgement.since_ms is not None else forever
+        return _RANKS[judgement.state], stands, name
 
-    return sorted(standings, key=rank)
+    return sorted(judgements, key=rank)
 
 
-def describe_standing(stream: Stream, standing: Standing, *, now_ms: int) -> str:
+def describe_state(stream: Stream, judgement: Judgement, *, now_ms: int) -> str:
     """Return the state of a stream in a line, such as ``held by gateway-7 and 2 more for 53s``."""
-    words = standing.label
+    words = judgement.label
     explanation = stream.explanation
-    if standing.is_held and explanation is not None and explanation.holder is not None:
+    if judgement.is_held and explanation is not None and explanation.holder is not None:
         more = explanation.holder_count - 1
         words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
-    if standing.since_ms is None or standing.since_ms > now_ms:
+    if judgement.since_ms is None or judgement.since_ms > now_ms:
         return words
-    return f"{words} for {describe_span(now_ms - standing.since_ms)}"
+    return f"{words} for {describe_span(now_ms - judgement.since_ms)}"
 
 
 def _moving(stream: Stream, pace: Pace, now_ms: int) -> State:

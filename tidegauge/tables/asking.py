@@ -8,7 +8,7 @@ from typing import Literal
 
 from tidegauge.event_time import END_OF_TIME, check_span, parse_event_time, to_event_time
 from tidegauge.tables.errors import IncompleteTableError
-from tidegauge.tables.history import Commit, check_jobs, first_complete, standing
+from tidegauge.tables.history import Commit, check_jobs, commit_in_effect, first_complete
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.tables.notes import Note
 from tidegauge.tables.service import ServiceMarks
@@ -62,7 +62,7 @@ def complete_until(  # noqa: PLR0913 (keywords of one table)
     if url is not None:
         with marks_of(url, stream, token) as marks:
             return marks.watermark()
-    commit = _standing(open_log(table, storage_options=storage_options, catalog=catalog))
+    commit = _in_effect(open_log(table, storage_options=storage_options, catalog=catalog))
     return None if commit is None else commit.time
 
 
@@ -76,7 +76,7 @@ def newest_note(
 
     Parameters and errors are those of `complete_until`.
     """
-    return _standing(open_log(table, storage_options=storage_options, catalog=catalog))
+    return _in_effect(open_log(table, storage_options=storage_options, catalog=catalog))
 
 
 def note(  # noqa: PLR0913 (fields of a note)
@@ -103,7 +103,7 @@ def note(  # noqa: PLR0913 (fields of a note)
         ``delta`` for ``CommitProperties(custom_metadata=…)`` of delta-rs, ``iceberg`` for
         ``snapshot_properties=…`` of pyiceberg.
     final
-        Whether no row follows at all. It stands: a table that has ended does not begin again.
+        Whether no row follows at all. It cannot be taken back: a table that has ended does not begin again.
     query, batch, late, column
         See `Note`.
 
@@ -224,16 +224,16 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
     until = None if patience is None else monotonic() + patience.total_seconds()
     while (version := _version_at(log, wanted)) is None:
         if until is not None and monotonic() >= until:
-            reached = standing(log.newest_first())
+            reached = commit_in_effect(log.newest_first())
             raise IncompleteTableError(table, wanted, None if reached is None else reached.time)
         sleep(_PAUSE_S)
         log.refresh()
     return version
 
 
-def _standing(log: TableLog) -> Commit | None:
+def _in_effect(log: TableLog) -> Commit | None:
     check_jobs(log.name, log.newest_first())
-    return standing(log.newest_first())
+    return commit_in_effect(log.newest_first())
 
 
 def _version_at(log: TableLog, time: int) -> int | None:

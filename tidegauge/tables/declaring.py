@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegauge.event_time import describe_event_time
 from tidegauge.tables.errors import TwoJobsError
-from tidegauge.tables.history import Commit, declaring, has_ended, is_whole, standing
+from tidegauge.tables.history import Commit, commit_in_effect, declaring, has_ended, is_whole
 
 if TYPE_CHECKING:  # as in `history`
     from tidegauge.tables.notes import Note
@@ -102,7 +102,7 @@ class Declarer:
 
     def time(self) -> int | None:
         """Find until when the table is complete, ms, though no note may be kept; None if unknown."""
-        newest = standing(self._log.newest_first())
+        newest = commit_in_effect(self._log.newest_first())
         known = [None if newest is None else newest.time]
         if self._still_holds():
             known.append(self.memory.time)

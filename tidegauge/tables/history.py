@@ -48,7 +48,7 @@ class Commit:
         return None if self.note is None else self.note.time
 
 
-def standing(newest_first: Iterable[Commit]) -> Commit | None:
+def commit_in_effect(newest_first: Iterable[Commit]) -> Commit | None:
     """Find the commit whose note holds at the newest of some; None if nothing is known.
 
     Of jobs that note time to one stream, one may commit what it asked for before another committed
@@ -147,7 +147,7 @@ def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Com
     said_less = set[str]()
     for commit in newest_first:
         if commit.note is not None and commit.time is not None:
-            # Who said less than the time later had seen all that is here and below; see `standing`.
+            # Who said less than the time later had seen all that is here and below; see `commit_in_effect`.
             if commit.note.declarer in said_less or len(said_less) == LOOKED_BACK:
                 return first
             if commit.time >= time:

@@ -8,7 +8,7 @@ from typing import Protocol
 from tidegauge.extras import needs_extra
 from tidegauge.intervals import GoneError, Tiling
 from tidegauge.tables.asking import marks_of, time_of
-from tidegauge.tables.history import LOOKED_BACK, Commit, check_jobs, standing
+from tidegauge.tables.history import LOOKED_BACK, Commit, check_jobs, commit_in_effect
 from tidegauge.tables.logs import TableLog
 from tidegauge.tables.work import Change, Cursor, Files, WorkList, until_now, work_list
 
@@ -138,7 +138,7 @@ def _open_files(
 def _until(log: TableLog, before: Cursor | None, most: int | None) -> int | None:
     if before is not None:
         return until_now(list(islice(log.newest_first(), most)), before)
-    commit = standing(log.newest_first())
+    commit = commit_in_effect(log.newest_first())
     return None if commit is None else commit.time
 
 

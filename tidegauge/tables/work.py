@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.intervals import ChangedIntervals, Interval, Tiling
-from tidegauge.tables.history import Commit, standing
+from tidegauge.tables.history import Commit, commit_in_effect
 
 _LONG = 1_000
 """A file with a range of more intervals has an odd row: its rows are read, not its range taken."""
@@ -123,7 +123,7 @@ def until_now(commits: Sequence[Commit], cursor: Cursor) -> int | None:
     cursor
         What it says still holds if nothing has ended notes since.
     """
-    newest = standing(commits)
+    newest = commit_in_effect(commits)
     if any(commit.ends_notes for commit in commits):
         return None if newest is None else newest.time
     times = [cursor.until, None if newest is None else newest.time]

@@ -151,7 +151,7 @@ class TimeWindowInfo(StreamFacts):
     next_mark: MarkInfo | None = Field(
         None,
         description="The first mark whose cut the group has not read up to: it keeps the window "
-        "back; null where it stands at the newest.",
+        "back; null where it has read up to the newest.",
     )
 
 

@@ -475,7 +475,7 @@ class TruncateStream(Request):
 
     cut: WirePosition | None = Field(
         None,
-        description="A stream cut, or a position that stands for one: what lies before it goes. "
+        description="A stream cut, or a position that means one: what lies before it goes. "
         "It never goes back.",
     )
     time: EventTime | None = Field(

@@ -46,7 +46,7 @@ class PartitionTime:
 
 
 @dataclass(slots=True)
-class Standing:
+class Comparison:
     """How a source compares with the others.
 
     Attributes
@@ -73,7 +73,7 @@ class Standing:
     is_out: bool = False
     is_overdue: bool = False
     behind_ms: int | None = None
-    _found: int | None = None
+    _seen: int | None = None
     """Its newest time at the latest look."""
     _since_ms: int | None = None
     """Since when it holds the others."""
@@ -90,7 +90,7 @@ class Standing:
 
     def goes_on(self) -> bool:
         """Return whether it rose since the look before."""
-        is_risen, self._found = self.newest != self._found, self.newest
+        is_risen, self._seen = self.newest != self._seen, self.newest
         return is_risen and not self.is_behind
 
     def clear(self) -> None:
@@ -122,9 +122,9 @@ class Standing:
         return bool(suffices)
 
 
-def look(sources: Iterable[tuple[Standing, Moment | None]], limit_ms: int) -> None:
+def look(sources: Iterable[tuple[Comparison, Moment | None]], limit_ms: int) -> None:
     """Find out who is behind the others, and for how long."""
-    known, unknown = list[tuple[int, Standing, Moment | None]](), []
+    known, unknown = list[tuple[int, Comparison, Moment | None]](), []
     for one, moment in sources:
         if one.lag_ms is not None:
             known.append((one.lag_ms, one, moment))

@@ -29,7 +29,7 @@ def writer_of(value: bytes | None, partition: int) -> str:
 
 
 def value_name(value: bytes | None) -> str:
-    """Make the part of a writer's name that stands for a value."""
+    """Make the part of a writer's name that is made of a value."""
     if value is None:
         return _NO_VALUE
     plain = value.decode("ascii") if _PLAIN.match(value) else ""

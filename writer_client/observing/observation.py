@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from writer_client._notes import BULK, Note
-from writer_client.observing.holding import Moment, Standing, look
+from writer_client.observing.holding import Comparison, Moment, look
 from writer_client.observing.partition import Partition, Partitions
 from writer_client.observing.rules import Guess
 from writer_client.observing.sources import Odd, Source, Sources
@@ -122,7 +122,7 @@ class Observation:
         self.partitions.read_to(row.partition, row.offset + 1)
 
     def _hear(self, source: Source, row: Row, place: Partition, latest_ms: int) -> None:
-        time, standing = row.event_time, source.standing
+        time, comparison = row.event_time, source.comparison
         if time is not None:
             self._compare(source, time)
         now = Now(wall_ms=0, running_ms=place.listened_ms, latest_ms=latest_ms)
@@ -131,7 +131,7 @@ class Observation:
             counts = self.sources.counts
             counts.first_future = counts.first_future or Odd(source.writer, time, latest_ms)
             time = None
-        standing.hear(time, place.time.clock_ms)
+        comparison.hear(time, place.time.clock_ms)
         source.heard_ms, source.offset = place.listened_ms, row.offset + 1
 
     def _compare(self, source: Source, time: int) -> None:
@@ -176,15 +176,15 @@ class Observation:
         if self._hold_ms is None or self.partitions.has_unread:
             return
         # Of all, since each is compared with the look before.
-        rises = [one.standing.goes_on() for one in self.sources.values()]
+        rises = [one.comparison.goes_on() for one in self.sources.values()]
         moments = self.partitions.moments(self._hold_ms, goes_on=any(rises))
-        compared: dict[int | None, list[tuple[Standing, Moment | None]]] = {}
+        compared: dict[int | None, list[tuple[Comparison, Moment | None]]] = {}
         for source in self.sources.values():
             number = source.partition
             group = number if self.partitions[number].ended_ms is None else None
-            compared.setdefault(group, []).append((source.standing, moments[number]))
-        for standings in compared.values():
-            look(standings, self._hold_ms)
+            compared.setdefault(group, []).append((source.comparison, moments[number]))
+        for comparisons in compared.values():
+            look(comparisons, self._hold_ms)
 
     def notes(self, now_ms: int) -> list[Note]:
         """Return what to note: the steps that were kept, or what holds now, and times that are repeated.
@@ -219,7 +219,7 @@ class Observation:
         found = []
         for name, source in self.sources.items():
             time: int | None = least
-            if source.standing.is_behind:
+            if source.comparison.is_behind:
                 own = self._guess_of(source)
                 time = None if own is None else min(own, least)
             if time is not None:
@@ -263,7 +263,7 @@ class Observation:
             return None
         least: int | None = None
         for source in self.sources.values():
-            if source.standing.is_behind:
+            if source.comparison.is_behind:
                 continue
             time = self._guess_of(source)
             if time is None:
@@ -273,7 +273,7 @@ class Observation:
 
     def _guess_of(self, source: Source) -> int | None:
         place = self.partitions[source.partition]
-        if not source.standing.is_heard or (self._guess.needs_end and place.ended_ms is None):
+        if not source.comparison.is_heard or (self._guess.needs_end and place.ended_ms is None):
             return None
         # The clock as it was when everything stored before was read: it stops in a backlog.
         return source.strategy.time(Now(place.ended_ms or 0, place.listened_ms))

@@ -64,7 +64,7 @@ class Records:
             partition, offset = place_of(message)
             self._warn(
                 f"record {partition}:{offset} has no such header or key (--by); writer {writer!r} "
-                "stands for all of its partition that have none, and holds the others like any "
+                "is that of all of its partition that have none, and holds the others like any "
                 f"writer; --except {value} leaves them alone"
             )
 

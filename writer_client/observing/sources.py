@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from writer_client._notes import Last
-from writer_client.observing.holding import Standing
+from writer_client.observing.holding import Comparison
 from writer_client.observing.partition import Partitions
 from writer_client.observing.rules import Guess
 from writer_client.strategies import Strategy
@@ -22,7 +22,7 @@ class Source:
     offset: int
     heard_ms: int
     """On its partition's clock of what was listened to."""
-    standing: Standing = field(default_factory=Standing)
+    comparison: Comparison = field(default_factory=Comparison)
     is_registered: bool = False
     registered: int | None = None
     sent: int | None = None
@@ -116,7 +116,7 @@ class Sources(dict[str, Source]):
     @property
     def count(self) -> int:
         """How many it speaks for."""
-        return sum(not one.standing.is_out for one in self.values())
+        return sum(not one.comparison.is_out for one in self.values())
 
     @property
     def holding(self) -> dict[str, int | None]:
@@ -129,10 +129,10 @@ class Sources(dict[str, Source]):
         return self._behind(is_out=True)
 
     def _behind(self, *, is_out: bool) -> dict[str, int | None]:
-        standings = ((name, one.standing) for name, one in self.items())
+        comparisons = ((name, one.comparison) for name, one in self.items())
         return {
             name: one.behind_ms
-            for name, one in standings
+            for name, one in comparisons
             if one.is_behind and one.is_out == is_out
         }
 
@@ -171,7 +171,7 @@ class Sources(dict[str, Source]):
         return [
             name
             for name, one in self.items()
-            if not one.is_registered and not one.standing.is_out
+            if not one.is_registered and not one.comparison.is_out
         ]
 
     def give_up(self, writer: str) -> bool:
@@ -193,16 +193,16 @@ class Sources(dict[str, Source]):
             for name, one in self.items()
             if self._partitions[one.partition].listened_ms - one.heard_ms >= self._idle_ms
         }
-        unheard = {name: one for name, one in found.items() if not one.standing.is_heard}
+        unheard = {name: one for name, one in found.items() if not one.comparison.is_heard}
         return _lasts(unheard or found)
 
     def unheard(self) -> list[Last]:
         """Name the writers of which nothing was read, and will be when no more is."""
-        return _lasts({name: one for name, one in self.items() if not one.standing.is_heard})
+        return _lasts({name: one for name, one in self.items() if not one.comparison.is_heard})
 
     def overdue(self) -> list[Last]:
         """Name the writers that held the others for too long, with the last that they say."""
-        return _lasts({name: one for name, one in self.items() if one.standing.is_overdue})
+        return _lasts({name: one for name, one in self.items() if one.comparison.is_overdue})
 
     def leave(self, writer: str) -> None:
         """Record that a writer has left for its silence; its next event makes it new."""
@@ -213,7 +213,7 @@ class Sources(dict[str, Source]):
         """Record that a writer has left for holding the others; within the bound it is new."""
         source = self.get(writer)
         if source is not None:
-            source.standing.is_out, source.standing.is_overdue = True, False
+            source.comparison.is_out, source.comparison.is_overdue = True, False
             source.is_registered, source.accepted, source.sent = False, None, None
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tidegauge.explain.states import Standing
+from tidegauge.explain.states import Judgement
 from tidegauge.wire.groups import ListedGroup
 from tidegauge.wire.streams import CreateStream, MarkInfo, StreamConfig, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import WriterInfo
-from tidegauge_dashboard.look.overview import behind_of
-from tidegauge_dashboard.look.sorting import sorted_by
-from tidegauge_dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
+from tidegauge_dashboard.page.overview import behind_of
+from tidegauge_dashboard.page.sorting import sorted_by
+from tidegauge_dashboard.page.words import Part, Times, grouped, plural, rounded, span_text
 
 _SEGMENTS_SHOWN = 12
 _NEAR = 25
@@ -43,7 +43,7 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
     writers: Sequence[WriterInfo],
     config: StreamConfig,
     *,
-    standing: Standing,
+    judgement: Judgement,
     total: int,
     most: int,
     prefix: str,
@@ -55,7 +55,7 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
 
     Parameters
     ----------
-    standing
+    judgement
         What the stream is in.
     total
         How many there are, with those that left or expired.
@@ -80,16 +80,16 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
         "caption": what,
         "asked": asked_ms,
         "rows": [
-            _writer_row(one, config, standing, times)
+            _writer_row(one, config, judgement, times)
             for one in sorted_by(writers, sort, _COLUMNS)
         ],
     }
 
 
 def _writer_row(
-    one: WriterInfo, config: StreamConfig, standing: Standing, times: Times
+    one: WriterInfo, config: StreamConfig, judgement: Judgement, times: Times
 ) -> Part:
-    tone = standing.tone_of(one.state)
+    tone = judgement.tone_of(one.state)
     stand = times.moment(one.stand)
     return {
         "who": one.writer,

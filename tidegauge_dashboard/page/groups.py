@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tidegauge.wire.groups import ListedGroup
 from tidegauge.wire.streams import StreamBrief
-from tidegauge_dashboard.look.overview import behind_of
-from tidegauge_dashboard.look.words import Part, Times, grouped, plural
+from tidegauge_dashboard.page.overview import behind_of
+from tidegauge_dashboard.page.words import Part, Times, grouped, plural
 
 _FEW_STREAMS = 3
 
@@ -20,7 +20,7 @@ class GroupEntry:
     listed
         What the service says of it.
     behind, text, tone
-        How it stands in the stream where it is farthest behind: an order, words, and a tone.
+        How it is doing in the stream where it is farthest behind: an order, words, and a tone.
     farthest
         That stream; None if all of them are deleted.
     """

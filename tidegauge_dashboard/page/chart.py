@@ -8,8 +8,8 @@ from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.explain.states import Tone
 from tidegauge.wire.writers import WriterInfo
 from tidegauge_dashboard.history import NOBODY, History, Holders, Samples
-from tidegauge_dashboard.look.scales import BehindScale
-from tidegauge_dashboard.look.words import Part, Times, grouped, plural, span_text
+from tidegauge_dashboard.page.scales import BehindScale
+from tidegauge_dashboard.page.words import Part, Times, grouped, plural, span_text
 
 COLUMNS = 300
 SPANS_S = (300, 1_200, 3_600)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.first_steps import WATERMARK, first_commands
-from tidegauge.explain.states import LABELS, Pace, Standing, Tone
+from tidegauge.explain.states import LABELS, Judgement, Pace, Tone
 from tidegauge.states import WriterState
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
-from tidegauge_dashboard.look.scales import relative_heights, water_height
-from tidegauge_dashboard.look.words import (
+from tidegauge_dashboard.page.scales import relative_heights, water_height
+from tidegauge_dashboard.page.words import (
     Part,
     Times,
     grouped,
@@ -39,7 +39,7 @@ class Entry:
     ----------
     brief
         What the list says of it.
-    standing, pace
+    judgement, pace
         What it is in, and how it moves.
     tide
         Its watermark at the end of each of the last `BINS` spans of `BIN_MS`.
@@ -48,7 +48,7 @@ class Entry:
     """
 
     brief: StreamBrief
-    standing: Standing
+    judgement: Judgement
     pace: Pace
     tide: Sequence[int | None]
     listed_ms: int
@@ -61,11 +61,11 @@ def matches(brief: StreamBrief, wanted: str) -> bool:
     return text in brief.stream.lower() or (holder is not None and text in holder.lower())
 
 
-def pills_of(standings: Collection[Standing], chosen: str | None = None) -> list[Part]:
+def pills_of(judgements: Collection[Judgement], chosen: str | None = None) -> list[Part]:
     """Count the streams in each state; the chosen one stays, so that it can be chosen no more."""
-    counts = Counter(one.state for one in standings)
-    reds = {one.state for one in standings if one.tone == "red"}
-    tones = {one.state: one.tone for one in standings}
+    counts = Counter(one.state for one in judgements)
+    reds = {one.state for one in judgements if one.tone == "red"}
+    tones = {one.state: one.tone for one in judgements}
     return [
         {
             "state": state,
@@ -79,23 +79,23 @@ def pills_of(standings: Collection[Standing], chosen: str | None = None) -> list
 
 def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
     """Draw one stream."""
-    brief, standing = entry.brief, entry.standing
+    brief, judgement = entry.brief, entry.judgement
     times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
     aged = _is_aged(brief, times)
     age_ms = now_ms - brief.watermark if aged and brief.watermark is not None else None
     return {
         "stream": brief.stream,
         "table": table_text(brief.table, brief.version),
-        "label": standing.label,
-        "tone": standing.tone,
-        "edge": _EDGES.get(standing.tone, "none"),
-        "since": standing.since_ms,
-        **_blame(brief, standing, listed_ms=entry.listed_ms),
+        "label": judgement.label,
+        "tone": judgement.tone,
+        "edge": _EDGES.get(judgement.tone, "none"),
+        "since": judgement.since_ms,
+        **_blame(brief, judgement, listed_ms=entry.listed_ms),
         "tube": _tube(entry, times, now_ms=now_ms),
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if age_ms is not None and age_ms >= 0 else None,
         "ahead": brief.watermark if age_ms is not None and age_ms < 0 else None,
-        "writers": writers_of(brief.explanation, standing),
+        "writers": writers_of(brief.explanation, judgement),
         "readers": _readers_of(brief, groups, times),
         "marks": per_second(entry.pace.marks_per_s) if brief.revision else "",
     }
@@ -106,9 +106,9 @@ def _is_aged(brief: StreamBrief, times: Times) -> bool:
     return dated and brief.watermark is not None and brief.watermark != END_OF_TIME
 
 
-def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[str, object]:
+def _blame(brief: StreamBrief, judgement: Judgement, *, listed_ms: int) -> dict[str, object]:
     """Say who is to blame, and until when."""
-    explanation, state = brief.explanation, standing.state
+    explanation, state = brief.explanation, judgement.state
     if explanation is None:
         silent = "the controller that leads it does not answer" if state == "unknown" else None
         return {"note": silent}
@@ -147,11 +147,11 @@ def until_of(brief: StreamBrief, explanation: BriefExplanation) -> str:
     return "dropped if others report"
 
 
-def writers_of(explanation: BriefExplanation | None, standing: Standing) -> list[Part]:
+def writers_of(explanation: BriefExplanation | None, judgement: Judgement) -> list[Part]:
     """Count the writers in each state."""
     states: Mapping[WriterState, int] = explanation.states if explanation else {}
     return [
-        {"text": f"{grouped(states[state])} {state}", "tone": standing.tone_of(state)}
+        {"text": f"{grouped(states[state])} {state}", "tone": judgement.tone_of(state)}
         for state in _WRITERS
         if states.get(state)
     ]
@@ -161,7 +161,7 @@ def _tube(entry: Entry, times: Times, *, now_ms: int) -> Part | None:
     brief, tide = entry.brief, entry.tide
     if brief.final or all(value is None for value in tide):
         return None
-    tone = entry.standing.tone if entry.standing.is_held else "blue"
+    tone = entry.judgement.tone if entry.judgement.is_held else "blue"
     if times.follows_clock:
         end_ms = now_ms - now_ms % BIN_MS
         heights = [

@@ -6,10 +6,10 @@ from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import count_between
 from tidegauge.wire.groups import GroupDetails, NotedProgress, TimeWindowInfo
 from tidegauge.wire.streams import StreamInfo
-from tidegauge_dashboard.look.chart import HUES
-from tidegauge_dashboard.look.overview import tone_of
-from tidegauge_dashboard.look.scales import BehindScale
-from tidegauge_dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
+from tidegauge_dashboard.page.chart import HUES
+from tidegauge_dashboard.page.overview import tone_of
+from tidegauge_dashboard.page.scales import BehindScale
+from tidegauge_dashboard.page.words import Part, Times, grouped, plural, rounded, span_text
 
 _NAMES = 3
 NOBODY = "no reader"
@@ -18,7 +18,7 @@ NOBODY = "no reader"
 def section_of(
     details: GroupDetails, window: TimeWindowInfo, info: StreamInfo, *, now_ms: int
 ) -> Part:
-    """Draw how a group stands in one of its streams."""
+    """Draw how far a group is in one of its streams."""
     follows = info.config.max_future_skew_ms is not None
     times = Times.of(follows_clock=follows, example=window.watermark)
     offsets = offsets_of(details, window.stream)

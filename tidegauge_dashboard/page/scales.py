@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import log10
 
-from tidegauge_dashboard.look.words import Part
+from tidegauge_dashboard.page.words import Part
 
 TWO_DAYS_S = 172_800
 _UNITS = (("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))

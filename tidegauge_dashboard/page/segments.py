@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tidegauge.wire.streams import SegmentInfo, StreamInfo
-from tidegauge_dashboard.look.words import Part, grouped, plural
+from tidegauge_dashboard.page.words import Part, grouped, plural
 
 _MOST_OPEN = 64
 _GENERATIONS = 10
@@ -25,7 +25,7 @@ class ReaderPlace:
 def segments_tab(
     info: StreamInfo, cut: Mapping[int, int], readers: Iterable[ReaderPlace]
 ) -> Part:
-    """Draw the segments, blue up to the newest cut, with a line where each group stands.
+    """Draw the segments, blue up to the newest cut, with a line where each group is.
 
     A log that lives elsewhere, and one with very many open segments, is drawn as lanes.
     """

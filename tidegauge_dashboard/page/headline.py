@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import Standing, State, is_holding
+from tidegauge.explain.states import Judgement, State, is_holding
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import ExplanationInfo, Watermark, WriterInfo
-from tidegauge_dashboard.look.overview import until_of, writers_of
-from tidegauge_dashboard.look.words import (
+from tidegauge_dashboard.page.overview import until_of, writers_of
+from tidegauge_dashboard.page.words import (
     Part,
     Times,
     grouped,
@@ -78,7 +78,7 @@ def _gone_before(info: StreamInfo) -> dict[int, int]:
 
 def head_of(  # noqa: PLR0913 (what a picture is made of)
     brief: StreamBrief,
-    standing: Standing,
+    judgement: Judgement,
     clock: Watermark,
     *,
     clock_ms: int,
@@ -103,18 +103,18 @@ def head_of(  # noqa: PLR0913 (what a picture is made of)
         and brief.watermark != END_OF_TIME
     )
     rate = per_second(marks_per_s)
-    is_well = standing.state in {*_MOVING, "quiet", "ended"}
+    is_well = judgement.state in {*_MOVING, "quiet", "ended"}
     return {
-        "headline": _headline(brief, explanation, standing, clock_ms=clock_ms),
-        "sentence": _sentence(explanation, standing, times, clock_ms=clock_ms),
+        "headline": _headline(brief, explanation, judgement, clock_ms=clock_ms),
+        "sentence": _sentence(explanation, judgement, times, clock_ms=clock_ms),
         "cure": None if is_well else _as_sentence(explanation),
         "command": None if is_well else explanation.command,
         "hint": explanation.hint,
-        "label": standing.label,
-        "tone": standing.tone,
+        "label": judgement.label,
+        "tone": judgement.tone,
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if aged else None,
-        "writers": writers_of(brief.explanation, standing),
+        "writers": writers_of(brief.explanation, judgement),
         "marks": f"marks: {rate}" if rate else "",
         "notes": list(notes),
     }
@@ -129,13 +129,13 @@ def _as_sentence(explanation: ExplanationInfo) -> str | None:
 
 
 def _headline(
-    brief: StreamBrief, explanation: ExplanationInfo, standing: Standing, *, clock_ms: int
+    brief: StreamBrief, explanation: ExplanationInfo, judgement: Judgement, *, clock_ms: int
 ) -> list[Part]:
-    since: Part = {"since": standing.since_ms}
-    if standing.state == "held":
+    since: Part = {"since": judgement.since_ms}
+    if judgement.state == "held":
         held: list[Part] = [
             {"text": "Held by "},
-            *_holders(explanation, standing),
+            *_holders(explanation, judgement),
             {"text": " for "},
             since,
         ]
@@ -160,18 +160,18 @@ def _headline(
         "unused": "No writer yet",
         "ended": "Ended: nothing follows",
     }
-    if standing.state in {"quiet", "silent"}:
-        return [{"text": f"{standing.label.capitalize()} for "}, since]
-    if standing.state == "nobody":
+    if judgement.state in {"quiet", "silent"}:
+        return [{"text": f"{judgement.label.capitalize()} for "}, since]
+    if judgement.state == "nobody":
         gone = states.get("expired", 0)
         why = f": {grouped(gone)} expired" if gone else ": all writers left"
         return [{"text": texts["nobody"] + why}]
-    return [{"text": texts[standing.state]}]
+    return [{"text": texts[judgement.state]}]
 
 
-def _holders(explanation: ExplanationInfo, standing: Standing) -> list[Part]:
+def _holders(explanation: ExplanationInfo, judgement: Judgement) -> list[Part]:
     first = explanation.holders[0].writer if explanation.holders else "?"
-    return [{"text": first, "name": True, "tone": standing.tone}, *_others(explanation)]
+    return [{"text": first, "name": True, "tone": judgement.tone}, *_others(explanation)]
 
 
 def _others(explanation: ExplanationInfo) -> list[Part]:
@@ -180,21 +180,21 @@ def _others(explanation: ExplanationInfo) -> list[Part]:
 
 
 def _sentence(
-    explanation: ExplanationInfo, standing: Standing, times: Times, *, clock_ms: int
+    explanation: ExplanationInfo, judgement: Judgement, times: Times, *, clock_ms: int
 ) -> list[Part]:
     """Describe what the headline leaves out; the card shows no span of time twice."""
     first = explanation.holders[0] if explanation.holders else None
-    if standing.state == "quiet":
+    if judgement.state == "quiet":
         return [
             {"text": "No writer is ahead: it rises once all live writers note a later time."}
         ]
-    if standing.state == "held" and first is not None:
+    if judgement.state == "held" and first is not None:
         who = "It" if explanation.holder_count == 1 else "The first of them"
         return [{"text": who}, *_stand_of(first, times, clock_ms), *_waiting(explanation)]
-    if standing.state == "silent":
+    if judgement.state == "silent":
         silent = "No writer has reported since then, so no writer expires. "
         return [{"text": silent}, *_last(explanation, first, times)]
-    if standing.state not in _MOVING:
+    if judgement.state not in _MOVING:
         return [{"text": explanation.sentence}]
     holds = is_holding(explanation.reason, explanation)
     return _last(explanation, first, times) if holds else []
