@@ -214,7 +214,7 @@ def watch(session: Session, stream: Stream) -> None:
     try:
         session.ask(
             lambda service: watch_stream(service, path_of(stream), as_json=session.as_json),
-            tell=lambda _: None,  # it waits for longer, and says so itself
+            log=lambda _: None,  # it waits for longer, and says so itself
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from tidegauge.client.outage import TAKE_OVER, Tell
+from tidegauge.client.outage import TAKE_OVER, Log
 from tidegauge.errors import TidegaugeError
 from tidegauge.wire.writers import Watermark
 from tidegauge_cli.listing import print_line
@@ -79,7 +79,7 @@ class Session(NamedTuple):
         self,
         work: Callable[[Service], Awaitable[_T]],
         *,
-        tell: Tell = warn,
+        log: Log = warn,
         retry_for: timedelta = TAKE_OVER,
         first_contact: timedelta | None = _FIRST_CONTACT,
     ) -> _T:
@@ -94,7 +94,7 @@ class Session(NamedTuple):
                 token=self.token,
                 retry_for=retry_for,
                 first_contact=first_contact,
-                tell=tell,
+                log=log,
             )
             async with aclosing(transport):
                 return await work(Service(transport))

@@ -107,7 +107,7 @@ class Asking:
 
     def __init__(self, url: str, token: str | None) -> None:
         self._transport = Transport(
-            url, token=token, retry_for=timedelta(0), tell=lambda _line: None
+            url, token=token, retry_for=timedelta(0), log=lambda _line: None
         )
         self.url = self._transport.url
         self.asked: Counter[str] = Counter()

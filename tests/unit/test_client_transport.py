@@ -67,7 +67,7 @@ def _ask(
     logged: list[str] = []
 
     async def ask() -> None:
-        options.setdefault("tell", logged.append)
+        options.setdefault("log", logged.append)
         transport = Transport(url, token="secret", transport=hosts, **options)
         try:
             for _ in range(times):
@@ -116,7 +116,7 @@ def test_a_proxy_that_lost_the_service_is_asked_again_where_that_does_no_harm(
     assert isinstance(_refused("http://proxy", hosts, retry=True), UnexpectedAnswerError)
     assert len(hosts.asked["proxy"]) == 3
     hosts, logged = _Hosts(proxy=[status]), list[str]()
-    lost = _refused("http://proxy", hosts, tell=logged.append)
+    lost = _refused("http://proxy", hosts, log=logged.append)
     assert isinstance(lost, ServiceUnreachableError)
     assert f"a proxy says {status}; is the service running there?" in str(lost)
     # Whoever does not ask again has no outage.
@@ -185,7 +185,7 @@ def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() -> None
             await transport.request("GET", "/", answer=StreamInfo, retry=True)
 
     async def scene() -> None:
-        transport = Transport("http://proxy", tell=logged.append, transport=hosts)
+        transport = Transport("http://proxy", log=logged.append, transport=hosts)
         await asyncio.gather(*(ask(transport) for _ in range(3)))
         await ask(transport)
         transport.gives_up = False
@@ -311,7 +311,7 @@ def test_a_wrong_address_is_reported_sooner_than_a_take_over() -> None:
     limits: dict[str, Any] = {"retry_for": timedelta(seconds=7), "first_contact": AT_ONCE}
     logged: list[str] = []
     hosts = _Hosts(gone=[httpx.ConnectError("")], standby=[STANDS_BY, HOLDS])
-    _refused("http://gone", hosts, tell=logged.append, **limits)
+    _refused("http://gone", hosts, log=logged.append, **limits)
     assert logged == []
     logged = _ask("http://standby", hosts, **limits)
     assert logged[0].startswith("retrying http://standby for up to 7 s: ")

@@ -17,19 +17,19 @@ That takes two leases of 3 s, a second, and up to ten seconds of reading. A hold
 call waiting for 20 s before the next address is asked.
 """
 
-Tell = Callable[[str], object]
+Log = Callable[[str], object]
 """Takes a line about the service."""
 
-tell_log: Tell = logging.getLogger(__name__).warning
+log_warning: Log = logging.getLogger(__name__).warning
 """Both lines are warnings: where one sees that it begins one wants to see that it ended."""
 
 
 class Outage:
-    """Whether a service answers, however many requests wait for it; ``tell`` takes the lines."""
+    """Whether a service answers, however many requests wait for it; ``log`` takes the lines."""
 
-    def __init__(self, url: str, *, tell: Tell = tell_log) -> None:
+    def __init__(self, url: str, *, log: Log = log_warning) -> None:
         self._url = url
-        self._tell = tell
+        self._log = log
         self._began_s: float | None = None
 
     def begin(self, reason: str, *, retry_for: timedelta | None) -> None:
@@ -39,14 +39,14 @@ class Outage:
             patience = "until it answers"
             if retry_for is not None:
                 patience = f"for up to {retry_for.total_seconds():g} s"
-            self._tell(f"retrying {self._url} {patience}: {reason}")
+            self._log(f"retrying {self._url} {patience}: {reason}")
 
     def end(self) -> None:
         """Record that the service has answered."""
         if self._began_s is not None:
             passed_s = time.monotonic() - self._began_s
             self._began_s = None
-            self._tell(f"{self._url} answers again, after {passed_s:.1f} s")
+            self._log(f"{self._url} answers again, after {passed_s:.1f} s")
 
 
 class ServiceUnreachableError(TidegaugeError):

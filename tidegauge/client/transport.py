@@ -25,11 +25,11 @@ from tenacity import (
 from tidegauge.client.addresses import check_token, check_urls
 from tidegauge.client.outage import (
     RETRY_FOR,
+    Log,
     Outage,
     ServiceUnreachableError,
-    Tell,
     UnexpectedAnswerError,
-    tell_log,
+    log_warning,
 )
 from tidegauge.client.route import RedirectError, Route, target_of
 from tidegauge.client.sync import ClientClosedError
@@ -63,7 +63,7 @@ class Transport:
     cannot be reached or stands by, the next one is asked. A redirect of a controller that stands by
     is followed once, with the token, and never from https to http.
 
-    While a failure is transient, a request is repeated; ``tell`` takes a line when that begins,
+    While a failure is transient, a request is repeated; ``log`` takes a line when that begins,
     and when the service answers again. ``transport`` carries requests in place of sockets.
     ``first_contact`` bounds how long it is repeated while nothing has ever answered, so that a
     wrong address is reported soon.
@@ -90,7 +90,7 @@ class Transport:
         token: str | None = None,
         retry_for: timedelta = RETRY_FOR,
         first_contact: timedelta | None = None,
-        tell: Tell = tell_log,
+        log: Log = log_warning,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = check_urls(url)
@@ -98,7 +98,7 @@ class Transport:
         self._retry_for = check_span("retry_for", retry_for)
         self._first_contact = first_contact
         self.gives_up = True
-        self._outage = Outage(self.url, tell=tell)
+        self._outage = Outage(self.url, log=log)
         self._headers = {}
         if token is not None:
             self._headers["authorization"] = f"Bearer {check_token(token)}"
