@@ -12,8 +12,6 @@ from spark_source.source.planner import Limits, Offset, plan, time_to_reach
 from tests.patience import wait_until
 from tests.service.shop import MINUTE, NOON, Open
 
-pytestmark = pytest.mark.about_sql
-
 SECOND = 1_000
 HOUR = 60 * MINUTE
 SECONDS = 9_000
