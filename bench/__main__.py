@@ -1,93 +1,54 @@
-"""``python -m bench [PART ...]``: all parts but ``tables`` by default; ``--help`` tells what each measures."""
+"""Measure parts of Tidegauge, and print a row of a table for each figure: ``python -m bench [PART ...]``."""
 
 import argparse
-import ast
 import sys
 import traceback
 from importlib import import_module
-from pathlib import Path
 
-from rich.console import Console
-
-PARTS = {
-    "core": "core",
-    "service": "service",
-    "latency": "latency",
-    "log": "log",
-    "producer": "kafka_producer",
-    "scaling": "scaling",
-    "ancestry": "ancestry",
-    "transactions": "transactions",
-    "crowd": "crowd",
-    "history": "history",
-    "takeover": "takeover",
-    "scrape": "scrape",
-    "overviews": "overviews",
-    "dashboard": "dashboard",
-    "memory": "memory",
-    "spark": "spark_source",
-    "start": "start",
-    "kafka": "kafka",
-    "process": "process",
-    "windowed": "windowed",
-    "exactness": "exactness",
-    "backfill": "backfill",
-    "tables": "tables",
-}
-"""The modules that measure; one is imported when its turn comes, since not all run in one environment."""
-_ELSEWHERE = {"tables"}
-"""Parts that another environment is needed for, and so are measured only if they are named."""
-_HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
+PARTS = (
+    "core",
+    "service",
+    "latency",
+    "log",
+    "start",
+    "takeover",
+    "producer",
+    "spark",
+    "kafka",
+    "process",
+    "windowed",
+    "exactness",
+    "backfill",
+    "tables",
+)
+"""The modules that measure; each is imported when its turn comes, since not all run in one environment."""
+_USUAL = PARTS[:-1]
+"""Tables need another environment, so they are measured only if you name them."""
 
 
 def main() -> None:
-    """Measure the parts that are named, and print each row of a table once it is there."""
-    subjects = {part: _subject(module) for part, module in PARTS.items()}
+    """Measure the named parts; a part that fails does not keep the others from being measured."""
     parser = argparse.ArgumentParser(
         "python -m bench",
-        description="Measures parts of Tidegauge, by default all but tables, and prints rows of a table.",
-        epilog="parts:\n" + "\n".join(f"  {part:<10}{what}" for part, what in subjects.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=f"Measures parts of Tidegauge, by default all but {PARTS[-1]}, and prints "
+        f"rows of a table. docs/benchmarks.md says what each measures: {', '.join(PARTS)}.",
+        epilog="BENCH_SHORT=1 in the environment: one round of a tenth of the size, to see that a part works.",
     )
-    parser.add_argument(
-        "parts", nargs="*", type=_part, metavar="PART", help="one of those below"
-    )
-    named = parser.parse_args().parts or [one for one in PARTS if one not in _ELSEWHERE]
-    console = Console()
-    for row in _HEAD:
-        _print(console, row)
-    failed = [part for part in named if not _measure(console, part)]
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parts = parser.parse_args().parts or _USUAL
+    for part in set(parts) - set(PARTS):
+        parser.error(f"no such part: {part}; there are {', '.join(PARTS)}")
+    failed = []
+    print("| part | what | measured | ratio or goal |\n|---|---|---|---|")
+    for part in parts:
+        try:
+            for row in import_module(f"bench.{part}").measure():
+                print("|", " | ".join((part, *row)), "|", flush=True)
+        except Exception:  # noqa: BLE001 (it is shown, and the exit status says so)
+            traceback.print_exc()
+            failed.append(part)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
-
-
-def _subject(module: str) -> str:
-    """Read what a part measures: the first line of its module."""
-    text = Path(__file__).with_name(f"{module}.py").read_text()
-    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-
-
-def _part(name: str) -> str:
-    if name not in PARTS:
-        msg = f"no such part: {name}; there are {', '.join(PARTS)}"
-        raise argparse.ArgumentTypeError(msg)
-    return name
-
-
-def _measure(console: Console, part: str) -> bool:
-    """Measure a part, and say whether it went well; the others go on if it did not."""
-    try:
-        with console.status(f"measuring {part}"):
-            for row in import_module(f"bench.{PARTS[part]}").measure():
-                _print(console, (part, *row))
-    except (Exception, SystemExit):  # noqa: BLE001 (it is shown)
-        traceback.print_exc()
-        return False
-    return True
-
-
-def _print(console: Console, row: tuple[str, ...]) -> None:
-    console.print(f"| {' | '.join(row)} |", markup=False, highlight=False, soft_wrap=True)
 
 
 main()

@@ -1,15 +1,13 @@
-"""State of a query while it reads 30 days anew: partitions read up to one time, and apart."""
+"""State of a query while it reads 30 days from the beginning: partitions read up to one time, and apart."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 from pyspark.sql import DataFrame, SparkSession
 
-from bench import servers
-from examples.flights.queries import running_spark
+from bench.harness import Row, service, sized
+from bench.queries import spark_session
 from examples.telemetry import HOUR_MS, MINUTE_MS, Reading, count_by_window, generate
 from tests.honest_feed import HonestFeed, steps_of
 from tests.spark.feed import Followed
@@ -21,63 +19,53 @@ from tests.spark.replays import (
     write_batches,
 )
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-
-_PICTURE = Path(__file__).parents[1] / "docs" / "backfill.svg"
-_DAYS = 30
+_DAYS = sized(30)
 _BATCHES = 60
 _SKEWS = (2, 4)
-_COLORS = ("#0b6e99", "#b8a02c", "#c0602f")
 
 
-class Batch(NamedTuple):
-    """What was read until the end of a batch, and what the query held then."""
+class _State(NamedTuple):
+    """What a query held at most, and how many batches it had."""
 
-    rows_read: int
     windows: int
-    state_bytes: int
+    size_bytes: int
+    batches: int
 
 
-def measure() -> Iterator[tuple[str, str, str]]:
-    """Count the readings of 40 devices by hour, from the beginning, and draw what is held."""
+def measure() -> Iterator[Row]:
+    """Count the readings of 40 devices by hour, from the beginning."""
     readings = generate(devices=40, hours=24 * _DAYS, every_ms=5 * MINUTE_MS)
-    curves = {}
-    with tempfile.TemporaryDirectory() as name, servers.service(Path(name)) as url:
-        folder = Path(name)
-        with HonestFeed(url, "bench/backfill") as feed:
-            feed.create(segments=4)
-            feed.write_all(steps_of(readings, HOUR_MS))
-            with running_spark(log=folder / "spark.log") as spark:
-                ours = read_readings(
-                    spark, feed, operators="windows", maxEventTimePerTrigger="12 hours"
-                )
-                run = "Tidegauge, maxEventTimePerTrigger=12 hours"
-                curves[run] = _follow(ours, readings, folder / "ours")
-                for skew in _SKEWS:
-                    run = f"Spark's own, one partition of four {skew} times as fast"
-                    curves[run] = _read_apart(spark, readings, skew, folder / f"skew-{skew}")
-    least = max(one.windows for one in next(iter(curves.values())))
-    for run, batches in curves.items():
-        most = max(one.windows for one in batches)
-        size = max(one.state_bytes for one in batches)
+    most = {"maxEventTimePerTrigger": "12 hours"}
+    with (
+        service() as (url, folder),
+        HonestFeed(url, "bench/backfill") as feed,
+        spark_session() as spark,
+    ):
+        feed.create(segments=4)
+        feed.write_all(steps_of(readings, HOUR_MS))
+        ours = read_readings(spark, feed, operators="windows", **most)
+        states = {"Tidegauge, 12 hours a batch": _follow(ours, readings, folder / "ours")}
+        for skew in _SKEWS:
+            run = f"Spark's own, one partition of four {skew} times as fast"
+            states[run] = _read_apart(spark, readings, skew, folder / f"skew-{skew}")
+    least = min(state.windows for state in states.values())
+    for run, state in states.items():
+        held = f"at most {state.windows:,} windows held, {state.size_bytes / 1e6:.1f} MB"
         yield (
             f"{len(readings):,} readings of {_DAYS} days: {run}",
-            f"at most {most:,} windows held, {size / 1e6:.1f} MB, {len(batches)} batches",
-            f"{most / least:.1f} of Tidegauge's",
+            f"{held}, {state.batches} batches",
+            f"{state.windows / least:.1f} of the least",
         )
-    _draw(curves)
-    yield "the curves", str(_PICTURE.relative_to(_PICTURE.parents[1])), ""
 
 
 def _read_apart(
     spark: SparkSession, readings: Sequence[Reading], skew: int, folder: Path
-) -> list[Batch]:
+) -> _State:
     """Read files, one partition faster than the others, with the least delay that loses nothing."""
     batches = divide_unevenly(readings, (1, 1, 1, skew), _BATCHES // skew)
     delay_ms, newest = 0, batches[0][0].event_time
     for batch in batches:
-        times = [one.event_time for one in batch]
+        times = [reading.event_time for reading in batch]
         delay_ms = max(delay_ms, newest - min(times))
         newest = max(newest, *times)
     write_batches(batches, folder)
@@ -85,7 +73,7 @@ def _read_apart(
     return _follow(guessed, readings, folder.with_suffix(".checkpoint"))
 
 
-def _follow(df: DataFrame, readings: Sequence[Reading], checkpoint: Path) -> list[Batch]:
+def _follow(df: DataFrame, readings: Sequence[Reading], checkpoint: Path) -> _State:
     with Followed(count_by_hour(df), str(checkpoint)) as followed:
         followed.until(lambda: bool(followed.batches), "the first batch")
         followed.query.processAllAvailable()
@@ -93,24 +81,9 @@ def _follow(df: DataFrame, readings: Sequence[Reading], checkpoint: Path) -> lis
         if len(followed.rows) != len(count_by_window(readings)) or followed.dropped:
             msg = f"{len(followed.rows)} windows, and {followed.dropped} rows dropped"
             raise RuntimeError(msg)
-    read, batches = 0, []
-    for one in progress:
-        (state,) = one["stateOperators"]
-        read += one["numInputRows"]
-        batches.append(Batch(read, state["numRowsTotal"], state["memoryUsedBytes"]))
-    return batches
-
-
-def _draw(curves: dict[str, list[Batch]]) -> None:
-    with mpl.rc_context({"svg.hashsalt": "tidegauge"}):
-        figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-        for (run, batches), color in zip(curves.items(), _COLORS, strict=True):
-            shares = [100 * one.rows_read / batches[-1].rows_read for one in batches]
-            axes.plot(shares, [one.windows for one in batches], color=color, label=run)
-        axes.set(xlabel="% of the rows read", ylabel="windows in state", xlim=(0, 100))
-        axes.set_ylim(bottom=0)
-        axes.grid(visible=True, alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        figure.savefig(_PICTURE, metadata={"Date": None})
-        plt.close(figure)
+    held = [batch["stateOperators"][0] for batch in progress]
+    return _State(
+        max(state["numRowsTotal"] for state in held),
+        max(state["memoryUsedBytes"] for state in held),
+        len(progress),
+    )

@@ -6,7 +6,6 @@ durable when it ends, or reads them, and makes the same events of them.
 
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,13 +16,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bench import servers
+from bench.harness import Row, service, sized
 from controller.log.codec import decode, encode_chunks
 from reader_client import Event, Reader, ReaderGroup, StreamClient
 from tidegauge.wire.columns import EVENT_SCHEMA
 from writer_client import Writer
 
-_CALLS, _CALL_EVENTS = 50, 20_000  # a million events, by so many at a write_many
+_CALLS, _CALL_EVENTS = sized(50), 20_000  # a million events, by so many at a write_many
+_EVENTS = _CALLS * _CALL_EVENTS
 _READERS, _READ_EVENTS = 4, 10_000
 _STREAM, _GROUP = "bench/log", "bench/readers"
 _BARE = """
@@ -33,7 +33,7 @@ CREATE TABLE chunks (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
 """
 
 
-def measure() -> Iterator[tuple[str, str, str]]:
+def measure() -> Iterator[Row]:
     """Write events of 100 random bytes and a thousand keys each way, and read them."""
     values = [os.urandom(100) for _ in range(_CALL_EVENTS)]
     keys = [str(number % 1_000) for number in range(_CALL_EVENTS)]
@@ -50,26 +50,26 @@ def measure() -> Iterator[tuple[str, str, str]]:
     def write_arrow(writer: Writer) -> None:
         writer.write_many(events)
 
-    with tempfile.TemporaryDirectory() as name, servers.service(Path(name)) as url:
-        file = Path(name) / "bare.db"
-        bare = _bare_write(file, events)
-        yield "bare loop that stores chunks of 20 000 events", _shown(bare), "the baseline"
+    with service() as (url, folder):
+        bare = _bare_write(folder / "bare.db", events)
+        yield "bare loop that stores chunks of 20 000 events", _rate(bare), "the baseline"
         for what, once, goal in (
             ("Writer.write", write, "250 000 rows/s"),
             ("write_many of lists", write_lists, "0.5"),
             ("write_many of an Arrow table", write_arrow, "0.5"),
         ):
             written = _write(url, f"{_STREAM}-{once.__name__}", once)
-            yield what, _shown(written), f"{written / bare:.2f} of it (≥ {goal})"
-        bare, read = _bare_read(file), _read(url, f"{_STREAM}-write_arrow")
-        yield "bare loop that reads events", _shown(bare), "the baseline"
-        yield (
-            "read_next in a group of 4 processes",
-            _shown(read),
-            f"{read / bare:.2f} of it (≥ 0.5)",
-        )
+            yield what, _rate(written), f"{bare / written:.2f} of it (≥ {goal})"
+        bare, read = _bare_read(folder / "bare.db"), _read(url, f"{_STREAM}-write_arrow")
+        yield "bare loop that reads events", _rate(bare), "the baseline"
+        what = f"read_next in a group of {_READERS} processes"
+        yield what, _rate(read), f"{bare / read:.2f} of it (≥ 0.5)"
         read = _read_columns(url, f"{_STREAM}-write_arrow")
-        yield "StreamClient.read, in columns", _shown(read), f"{read / bare:.2f} of it"
+        yield "StreamClient.read, in columns", _rate(read), f"{bare / read:.2f} of it"
+
+
+def _rate(seconds: float) -> str:
+    return f"{_EVENTS / seconds:,.0f} rows/s"
 
 
 def _bare_write(file: Path, events: pa.RecordBatch) -> float:
@@ -77,13 +77,11 @@ def _bare_write(file: Path, events: pa.RecordBatch) -> float:
         database.executescript(_BARE)
         started = time.perf_counter()
         for _ in range(_CALLS):
-            rows = [
-                (chunk.message,)
-                for chunk in encode_chunks(events, writer="bench", append_time=0)
-            ]
+            chunks = encode_chunks(events, writer="bench", append_time=0)
+            rows = [(chunk.message,) for chunk in chunks]
             database.executemany("INSERT INTO chunks (data) VALUES (?)", rows)
             database.commit()
-        return _rate(started)
+        return time.perf_counter() - started
 
 
 def _write(url: str, stream: str, once: Callable[[Writer], None]) -> float:
@@ -93,7 +91,7 @@ def _write(url: str, stream: str, once: Callable[[Writer], None]) -> float:
     with Writer(url, stream, "bench") as writer:
         for _ in range(_CALLS):
             once(writer)
-    return _rate(started)
+    return time.perf_counter() - started
 
 
 def _bare_read(file: Path) -> float:
@@ -103,7 +101,7 @@ def _bare_read(file: Path) -> float:
             columns = (column.to_pylist() for column in decode(message).columns)
             rows = zip(*columns, strict=True)
             count += len([Event("", 0, at, *row) for at, row in enumerate(rows)])
-    return _rate(started, count)
+    return _since(started, count)
 
 
 def _read(url: str, stream: str) -> float:
@@ -116,23 +114,23 @@ def _read(url: str, stream: str) -> float:
         context.Process(target=_read_on, args=(url, number, count, joined))
         for number in range(_READERS)
     ]
-    for one in readers:
-        one.start()
+    for reader in readers:
+        reader.start()
     joined.wait()
     started = time.perf_counter()
-    for one in readers:
-        one.join()
-    return _rate(started, count.value)
+    for reader in readers:
+        reader.join()
+    return _since(started, count.value)
 
 
 def _read_on(url: str, number: int, count: "Synchronized[int]", joined: Barrier) -> None:
     with Reader(url, _GROUP, f"reader-{number}") as reader:
         reader.open()
         joined.wait()
-        while count.value < _CALLS * _CALL_EVENTS:
-            found = reader.read_next(limit=_READ_EVENTS, wait_ms=100)
+        while count.value < _EVENTS:
+            events = reader.read_next(limit=_READ_EVENTS, wait_ms=100)
             with count.get_lock():
-                count.value += len(found)
+                count.value += len(events)
 
 
 def _read_columns(url: str, stream: str) -> float:
@@ -143,15 +141,11 @@ def _read_columns(url: str, stream: str) -> float:
             for segment, end in client.tail().tail.items()
             for events in client.read(segment, 0, end)
         )
-    return _rate(started, count)
+    return _since(started, count)
 
 
-def _rate(started: float, count: int = _CALLS * _CALL_EVENTS) -> float:
-    if count != _CALLS * _CALL_EVENTS:
-        msg = f"read {count} of {_CALLS * _CALL_EVENTS} events"
-        raise AssertionError(msg)
-    return count / (time.perf_counter() - started)
-
-
-def _shown(rate: float) -> str:
-    return f"{rate:,.0f} rows/s"
+def _since(started: float, count: int) -> float:
+    if count != _EVENTS:
+        msg = f"read {count} of {_EVENTS} events"
+        raise RuntimeError(msg)
+    return time.perf_counter() - started

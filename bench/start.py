@@ -2,27 +2,23 @@
 
 import os
 import resource
-import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from bench.servers import service
+from bench.harness import Rounds, Row, in_turn, service
 from reader_client import StreamClient
 
 _ROUNDS = 15
 _BASE = "import pyspark.sql, pyarrow"
-_CLIENT = "import spark_source.data_source, reader_client; reader_client.StreamClient"
 _CODE = {
-    _BASE: "",
-    "from spark_source import read_stream": "≤ 1.3",
+    _BASE: "the baseline",
     "import spark_source.data_source": "≤ 1.3",
-    f"{_BASE}, pydantic, httpx; pydantic.BaseModel": "what the client is made of",
-    _CLIENT: "",
-    f"{_CLIENT}; import spark_source.source.rows": "",
-    "import spark_source.sink.sink": "",
+    "from spark_source import read_stream": "≤ 1.3",
+    "import spark_source.data_source, reader_client; reader_client.StreamClient": "no goal",
+    "import spark_source.sink.sink": "no goal",
 }
 _STREAM = "bench/start"
 _COMMANDS = {
@@ -31,43 +27,33 @@ _COMMANDS = {
     "streams": "≤ 0.45 s",
     f"why {_STREAM}": "≤ 0.45 s",
 }
-_COMPLETION = {
-    "_TIDEGAUGE_COMPLETE": "complete_bash",
-    "COMP_WORDS": "tidegauge w",
-    "COMP_CWORD": "1",
-}
 
 
-def measure() -> Iterator[tuple[str, str, str]]:
-    """Start each by turns, so that all meet the same machine, and compare the medians."""
-    python = [sys.executable, "-c"]
-    medians = _medians([[*python, one] for one in _CODE])
-    for (code, goal), median in zip(_CODE.items(), medians, strict=True):
-        ratio = f"{median / medians[0]:.2f} of the first" + (f" ({goal})" if goal else "")
-        yield code, f"{median * 1_000:.0f} ms of processor", ratio
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as url:
-        yield from _of_commands(url)
-
-
-def _of_commands(url: str) -> Iterator[tuple[str, str, str]]:
-    with StreamClient(url, _STREAM) as client:
+def measure() -> Iterator[Row]:
+    """Start each in turn, and compare the medians of processor time."""
+    seconds = _in_turn({code: [sys.executable, "-c", code] for code in _CODE})
+    for code, goal in _CODE.items():
+        ratio = f"{seconds.ratio(code, _BASE):.2f} of it ({goal})"
+        yield code, _ms(seconds, code), goal if code == _BASE else ratio
+    with service() as (url, _), StreamClient(url, _STREAM) as client:
         client.create()
-    command = str(Path(sys.executable).with_name("tidegauge"))
-    asked = ["env", *(f"{name}={value}" for name, value in _COMPLETION.items()), command]
-    os.environ["TIDEGAUGE_URL"] = url
-    medians = _medians([[command, *words.split()] for words in _COMMANDS] + [asked])
-    goals = {**_COMMANDS, "w<TAB>": "that of --help"}
-    for (words, goal), median in zip(goals.items(), medians, strict=True):
-        yield f"tidegauge {words}", f"{median * 1_000:.0f} ms of processor", goal
+        os.environ["TIDEGAUGE_URL"] = url
+        tidegauge = str(Path(sys.executable).with_name("tidegauge"))
+        seconds = _in_turn({words: [tidegauge, *words.split()] for words in _COMMANDS})
+    for words, goal in _COMMANDS.items():
+        yield f"tidegauge {words}", _ms(seconds, words), goal
 
 
-def _medians(commands: Sequence[Sequence[str]]) -> list[float]:
-    rounds = [[_seconds(one) for one in commands] for _ in range(_ROUNDS)]
-    return [statistics.median(one) for one in zip(*rounds, strict=True)]
+def _in_turn(commands: dict[str, list[str]]) -> Rounds:
+    ways = {name: partial(_processor_s, command) for name, command in commands.items()}
+    return in_turn(ways, rounds=_ROUNDS)
 
 
-def _seconds(command: Sequence[str]) -> float:
-    """Return what a process took of the processor."""
+def _ms(seconds: Rounds, name: str) -> str:
+    return f"{seconds.median(name) * 1_000:.0f} ms of processor"
+
+
+def _processor_s(command: Sequence[str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,74 +1,111 @@
-"""How long nobody takes reports when the controller that holds the database is killed, or stops."""
+"""How long reports are refused when the controller that holds the database is killed, or stops."""
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import httpx
 import psutil
-import uvloop
 
-from bench import filling, servers
-from bench.load import Crowd
+from bench.harness import Row, serving, sized
 from controller.metrics.health import READING
 from tests.postgres import running_cluster
 
 _FIRST_MS = 1_600_000_000_000
-_CROWDS = {
-    "10 000 streams of 10 writers": Crowd(10_000, 10, segments=4, named=1, first_ms=_FIRST_MS),
-    "1 stream of 100 000 writers": Crowd(1, 100_000, segments=1, named=1, first_ms=_FIRST_MS),
-    "the same, each writer in 64 segments": Crowd(
-        1, 100_000, segments=64, named=64, first_ms=_FIRST_MS
-    ),
-}
+_CREATED_AT_ONCE = 32
+_REPORTS_A_REQUEST = 500
+_ROUNDS = 2
+"""How often each writer reports before the holder ends."""
 _ENDS = {"killed": psutil.Process.kill, "stopped": psutil.Process.terminate}
 _POLL_S = 0.02
 _MOST_S = 120
 
 
-class _TakeOver(NamedTuple):
-    """When a standby had the lease, was ready, and took a report: seconds after the end began."""
+class _Crowd(NamedTuple):
+    """Writers of so many streams; each report names so many segments."""
 
-    lease_s: float
-    ready_s: float
-    answer_s: float
-    cpu_s: float
+    streams: int
+    writers: int  # of each stream
+    segments: int  # of each stream
+    named: int
+
+    def __str__(self) -> str:
+        return f"{self.streams:,} stream(s) of {self.writers:,} writers, {self.named} segment(s) each"
 
 
-def measure() -> Iterator[tuple[str, str, str]]:
-    """Let one controller take in a crowd, and another one take over."""
-    with tempfile.TemporaryDirectory() as name, running_cluster(durable=True) as cluster:
-        for crowd_name, crowd in _CROWDS.items():
+_CROWDS = (
+    _Crowd(sized(10_000), 10, segments=4, named=1),
+    _Crowd(1, sized(100_000), segments=1, named=1),
+    _Crowd(1, sized(100_000), segments=64, named=64),
+)
+
+
+def measure() -> Iterator[Row]:
+    """Let a crowd report to one controller, and another one take over."""
+    with running_cluster(durable=True) as cluster:
+        for crowd in _CROWDS:
             database = cluster.database()
-            with servers.process(Path(name), database_url=database) as (url, _):
-                uvloop.run(filling.create_crowd(url, crowd))
-                uvloop.run(filling.let_report(url, crowd, 2))
+            with serving(database) as (url, _):
+                _fill(url, crowd)
             for how, end in _ENDS.items():
-                found = _take_over(Path(name), database, crowd, end)
-                reading_s = found.ready_s - found.lease_s
-                yield (
-                    f"{crowd_name}: the holder is {how}",
-                    f"the lease after {found.lease_s:.1f} s, {reading_s:.1f} s of reading",
-                    f"a report is taken after {found.answer_s:.1f} s; {found.cpu_s:.1f} s of CPU",
-                )
+                yield f"{crowd}: the holder is {how}", *_take_over(database, end)
 
 
-def _take_over(
-    folder: Path, database: str, crowd: Crowd, end: Callable[[psutil.Process], None]
-) -> _TakeOver:
-    standby = servers.process(folder, database_url=database, stands_by=True)
+def _fill(url: str, crowd: _Crowd) -> None:
+    """Create the streams, and let all writers report."""
+    settings = {"log": "external", "segments": crowd.segments}
+    numbers = range(_ROUNDS * crowd.streams * crowd.writers)
     with (
-        servers.process(folder, database_url=database) as (_, holder),
-        standby as (url, process),
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(_CREATED_AT_ONCE) as pool,
     ):
-        cpu_s, begun = _cpu_s(process), time.perf_counter()
+        paths = [f"/v1/streams/{_stream(number)}" for number in range(crowd.streams)]
+        for answer in pool.map(partial(client.put, json=settings), paths):
+            answer.raise_for_status()
+        for begin in numbers[::_REPORTS_A_REQUEST]:
+            part = numbers[begin : begin + _REPORTS_A_REQUEST]
+            reports = [_report(crowd, number) for number in part]
+            answer = client.post("/v1/note-times", json={"reports": reports})
+            if any(result["status"] != 200 for result in answer.json()["results"]):
+                msg = f"a report was refused: {answer.text}"
+                raise RuntimeError(msg)
+
+
+def _stream(number: int) -> str:
+    return f"bench/crowd-{number}"
+
+
+def _report(crowd: _Crowd, number: int) -> dict[str, object]:
+    """Make a report; the streams take turns."""
+    turn, stream = divmod(number, crowd.streams)
+    first, writer = divmod(turn, crowd.writers)
+    segments = ((first + at) % crowd.segments for at in range(crowd.named))
+    return {
+        "stream": _stream(stream),
+        "writer": f"writer-{writer}",
+        "time": _FIRST_MS + number // 10,
+        "position": {str(segment): number for segment in segments},
+    }
+
+
+def _take_over(database: str, end: Callable[[psutil.Process], None]) -> tuple[str, str]:
+    """End the holder; say when the standby had the lease, was ready, and took a report."""
+    with (
+        serving(database) as (_, holder),
+        serving(database, stands_by=True) as (url, standby),
+    ):
+        before, begun = standby.cpu_times(), time.perf_counter()
         end(holder)
         lease_s = _wait(lambda: _has_lease(url)) - begun
         ready_s = _wait(lambda: httpx.get(f"{url}/readyz").is_success) - begun
-        answer_s = _wait(lambda: _report(url, crowd)) - begun
-        return _TakeOver(lease_s, ready_s, answer_s, _cpu_s(process) - cpu_s)
+        answer_s = _wait(lambda: _takes_report(url)) - begun
+        processor_s = sum(standby.cpu_times()[:2]) - sum(before[:2])
+    return (
+        f"the lease after {lease_s:.1f} s, {ready_s - lease_s:.1f} s of reading",
+        f"first report after {answer_s:.1f} s; {processor_s:.1f} s of processor",
+    )
 
 
 def _wait(is_so: Callable[[], bool]) -> float:
@@ -87,12 +124,7 @@ def _has_lease(url: str) -> bool:
     return answer.is_success or READING in answer.json()["reasons"]
 
 
-def _report(url: str, crowd: Crowd) -> bool:
-    path = f"{url}/v1/streams/{crowd.stream(0)}/writers/newcomer/note-time"
-    report = {"time": crowd.first_ms, "position": {}}
+def _takes_report(url: str) -> bool:
+    path = f"{url}/v1/streams/{_stream(0)}/writers/newcomer/note-time"
+    report = {"time": _FIRST_MS, "position": {}}
     return httpx.post(path, json=report, timeout=_MOST_S).is_success
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system

@@ -1,21 +1,21 @@
 """Windows with allowed lateness against Spark's own windows, 100 000 rows a batch."""
 
-import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from bench.spark_batches import (
+from bench.harness import Row, in_turn, sized
+from bench.queries import (
     HOUR_MS,
+    ROCKSDB,
     START_MS,
     Query,
-    seconds_of_batches,
+    batch_seconds,
     spark_session,
     write_batch,
 )
@@ -24,31 +24,9 @@ from spark_source import count, mean, session, tumbling, windowed
 _BATCHES = 8
 _WARM_UP = 2
 _ROUNDS = 3
-_ROWS = 100_000
+_ROWS = sized(100_000)
 _KEYS = 1_000
 _AGGREGATES = {"n": count(), "mean": mean("value")}
-
-
-def measure() -> Iterator[tuple[str, str, str]]:
-    """Run the queries in turn over the same files, a file a batch."""
-    spark = spark_session()
-    times = defaultdict[str, list[float]](list)
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/rows"
-        _write(Path(path))
-        for number in range(_ROUNDS):
-            for name, query in _QUERIES.items():
-                checkpoint = f"{folder}/{name} {number}"
-                times[name] += seconds_of_batches(
-                    spark, query, path, checkpoint, warm_up=_WARM_UP
-                )
-    spark.stop()
-    seconds = {name: median(of_batches) for name, of_batches in times.items()}
-    for name, baseline, goal in _RATIOS:
-        ratio = seconds[name] / seconds[baseline]
-        measured = f"{seconds[name] * 1_000:.0f} ms a batch"
-        against = f"{ratio:.2f} of {baseline}'s {seconds[baseline] * 1_000:.0f} ms"
-        yield name, measured, against + (f" (≤ {goal})" if goal else "")
 
 
 def _native(rows: DataFrame) -> DataFrame:
@@ -56,7 +34,7 @@ def _native(rows: DataFrame) -> DataFrame:
     return rows.groupBy("key", window).agg(F.count(F.lit(1)), F.avg("value"))
 
 
-def _tumbling(rows: DataFrame, *, buckets: int | None = None) -> DataFrame:
+def _tumbling(rows: DataFrame) -> DataFrame:
     return windowed(
         rows,
         tumbling("1 hour"),
@@ -64,12 +42,7 @@ def _tumbling(rows: DataFrame, *, buckets: int | None = None) -> DataFrame:
         aggregates=_AGGREGATES,
         allowed_lateness="30 minutes",
         accumulation="accumulating_and_retracting",
-        buckets=buckets,
     ).output()
-
-
-def _unmerged(rows: DataFrame) -> DataFrame:
-    return _tumbling(rows.drop("late_below"))
 
 
 def _sessions(rows: DataFrame) -> DataFrame:
@@ -79,21 +52,28 @@ def _sessions(rows: DataFrame) -> DataFrame:
     ).output()
 
 
-_NATIVE = "Spark's own windows"
+_SPARKS = "Spark's own windows"
 _QUERIES: dict[str, Query] = {
-    _NATIVE: _native,
+    _SPARKS: _native,
     "tumbling windows with lateness and retractions": _tumbling,
-    "the same, 4 buckets": partial(_tumbling, buckets=4),
-    "the same, 64 buckets": partial(_tumbling, buckets=64),
-    "the same, without late_below": _unmerged,
     "sessions with lateness": _sessions,
 }
-_RATIOS = [
-    ("tumbling windows with lateness and retractions", _NATIVE, 2),
-    ("the same, 64 buckets", "the same, 4 buckets", 1.3),
-    ("the same, without late_below", _NATIVE, None),
-    ("sessions with lateness", _NATIVE, None),
-]
+
+
+def measure() -> Iterator[Row]:
+    """Run the queries in turn over the same files, a file a batch."""
+    with TemporaryDirectory() as folder, spark_session(ROCKSDB) as spark:
+        path = Path(folder) / "rows"
+        _write(path)
+        ways = {
+            name: partial(batch_seconds, spark, query, path, warm_up=_WARM_UP)
+            for name, query in _QUERIES.items()
+        }
+        seconds = in_turn(ways, rounds=_ROUNDS)
+    for name in ways:
+        ratio = f"{seconds.ratio(name, _SPARKS):.2f} of Spark's (≤ 2)"
+        measured = f"{seconds.median(name) * 1_000:.0f} ms a batch"
+        yield name, measured, "the baseline" if name == _SPARKS else ratio
 
 
 def _write(folder: Path) -> None:

@@ -1,32 +1,29 @@
 """Producing to Kafka with and without noting time, in turns, per processor second.
 
-A producer hears of its deliveries, or loses records without noticing; so the baseline is one with a callback
+A producer needs delivery reports, or loses records without noticing. So the baseline is one with a callback
 that keeps what failed. Both run in this process, whose time counts: that of the broker and the service does not.
 """
 
 import gc
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from statistics import median
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from bench import servers
+from bench.harness import Row, in_turn, service, sized
 from reader_client import StreamClient
 from tests.broker import Broker
+from tests.kafka import create_topic
 from writer_client.kafka import NotingProducer
 
-_RECORDS = int(os.environ.get("BENCH_RECORDS", "300000"))
-_ROUNDS = int(os.environ.get("BENCH_ROUNDS", "7"))
+_RECORDS = sized(300_000)
+_ROUNDS = 7
 _POLL_EVERY, _NOTE_EVERY = 1_000, 10_000
 _VALUE = b"x" * 100
 _TOPIC = "records"
+_STREAM = f"bench/{_TOPIC}"
 _PARTITIONS = 4
 _FIRST_TIME = 1_700_000_000_000
 _CASES = {
@@ -37,46 +34,36 @@ _CASES = {
 """How many records have the same timestamp, and the goal."""
 
 
-def measure() -> Iterator[tuple[str, str, str]]:
-    """Produce records of 100 bytes to 4 partitions; with notes, one for every 10 000 records.
-
-    A short form: ``BENCH_RECORDS=50000 BENCH_ROUNDS=3``.
-    """
-    with (
-        tempfile.TemporaryDirectory() as name,
-        Broker(Path(name) / "broker") as broker,
-        servers.service(Path(name)) as url,
-    ):
+def measure() -> Iterator[Row]:
+    """Produce records of 100 bytes to 4 partitions; with notes, one for every 10 000 records."""
+    with service() as (url, folder), Broker(folder / "broker") as broker:
         settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap, "linger.ms": 5}
         # Timestamps are years old.
-        wanted = [NewTopic(_TOPIC, _PARTITIONS, 1, config={"retention.ms": "-1"})]
-        admin = AdminClient(settings)
-        admin.create_topics(wanted)[_TOPIC].result(30)
-        with StreamClient(url, f"bench/{_TOPIC}") as client:
+        create_topic(broker.bootstrap, _TOPIC, partitions=_PARTITIONS, retention_ms=-1)
+        with StreamClient(url, _STREAM) as client:
             client.create(log="external", segments=_PARTITIONS)
         failed: list[object] = []
 
-        def hear(error: object, record: object) -> None:
+        def report(error: object, record: object) -> None:
             if error is not None:
                 failed.append(record)
 
-        def heard(alike: int | None) -> float:
-            return _cost(Producer(settings), alike, on_delivery=hear)
+        def plain(alike: int | None) -> float:
+            return _cost(Producer(settings), alike, on_delivery=report)
 
         def noting(alike: int | None) -> float:
-            around = NotingProducer(Producer(settings), url, f"bench/{_TOPIC}", "api-1")
-            with around:
-                return _cost(around, alike, note=around.note_time)
+            with NotingProducer(Producer(settings), url, _STREAM, "api-1") as producer:
+                return _cost(producer, alike, note=producer.note_time)
 
         # A producer's process has not loaded what all these parts have, which each collection would look at.
         gc.freeze()
-        noting(None)  # the first round pays for connections
+        noting(None)  # pays for connections
         for case, (alike, goal) in _CASES.items():
-            rounds = [(heard(alike), noting(alike)) for _ in range(_ROUNDS)]
-            baseline, ours = (median(column) for column in zip(*rounds, strict=True))
-            ratio = median(one / other for one, other in rounds)
-            yield f"a producer that hears of its deliveries, {case}", _shown(baseline), ""
-            yield f"NotingProducer, {case}", _shown(ours), f"{ratio:.2f} of it (≥ {goal})"
+            ways = {"plain": partial(plain, alike), "noting": partial(noting, alike)}
+            costs = in_turn(ways, rounds=_ROUNDS)
+            yield f"a producer with delivery reports, {case}", _us(costs.median("plain")), ""
+            ratio = f"{costs.ratio('plain', 'noting'):.2f} of it (≥ {goal})"
+            yield f"NotingProducer, {case}", _us(costs.median("noting")), ratio
         gc.unfreeze()
 
 
@@ -105,5 +92,5 @@ def _cost(
     return (time.process_time() - began) / _RECORDS
 
 
-def _shown(cost: float) -> str:
+def _us(cost: float) -> str:
     return f"{cost * 1e6:.2f} µs of processor a record"
