@@ -247,7 +247,7 @@ class AsyncReaderGroup:
             self.url, stream, token=self.token, stream_id=stream_id, retry_for=self.retry_for
         )
 
-    async def call(  # noqa: PLR0913 (parts of a request)
+    async def call(
         self,
         method: str,
         path: str,

@@ -71,7 +71,7 @@ class AsyncStreamClient(StreamCalls):
         The same while nothing has answered yet; ``retry_for`` unless it is given.
     """
 
-    def __init__(  # noqa: PLR0913 (settings, each with a default)
+    def __init__(
         self,
         url: str,
         stream: str,

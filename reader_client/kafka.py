@@ -66,7 +66,7 @@ class TimeWindows(Closing):
     TimeWindow(lower=1700000000000, upper=None)
     """
 
-    def __init__(  # noqa: PLR0913 (whose position, in which stream of which service)
+    def __init__(
         self,
         consumer: Consumer,
         url: str,

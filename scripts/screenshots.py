@@ -98,7 +98,7 @@ def _take_all(
         _take(browser, home, into, look, pages, held=held)
 
 
-def _take(  # noqa: PLR0913 (what a picture is made of)
+def _take(
     browser: Browser, home: str, into: Path, look: str, pages: dict[str, str], *, held: bool
 ) -> None:
     scheme, width, height = _LOOKS[look]

@@ -270,7 +270,7 @@ def confirm(
     return advance(state, reader, epoch, offsets)
 
 
-def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
+def skip_truncated(
     state: GroupState,
     reader: str,
     epoch: int,

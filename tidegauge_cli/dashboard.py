@@ -18,7 +18,7 @@ UI_PORT = 8787
 
 
 @dashboards.command(epilog="Example: tidegauge ui --url http://127.0.0.1:8470")
-def ui(  # noqa: PLR0913 (typer reads options from parameters)
+def ui(
     *,
     url: Url = LOCAL,
     token: Token = None,

@@ -26,7 +26,7 @@ Properties = Annotated[
 @lake.command(
     epilog="Example: tidegauge table s3://lake/hourly --wait 2024-01-01T13:00:00Z --timeout 10m"
 )
-def table(  # noqa: PLR0913 (options)
+def table(
     table: Annotated[
         str,
         typer.Argument(

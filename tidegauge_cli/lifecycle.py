@@ -89,7 +89,7 @@ def configure(session: Session, stream: Stream, **settings: Setting) -> None:
 
 
 @asks(lifecycle, "scale shop/orders --split 0")
-def scale(  # noqa: PLR0913 (three ways to say it)
+def scale(
     session: Session,
     stream: Stream,
     *,
@@ -156,7 +156,7 @@ def scale(  # noqa: PLR0913 (three ways to say it)
 
 
 @asks(lifecycle, "truncate shop/orders --time 2024-01-01T00:00:00Z")
-def truncate(  # noqa: PLR0913 (options)
+def truncate(
     session: Session,
     stream: Stream,
     *,

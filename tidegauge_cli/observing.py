@@ -40,7 +40,7 @@ def _only_a_group() -> None:
     observe,
     "observe kafka shop/orders --bootstrap kafka:9092 --by header:producer --idle 2m",
 )
-def kafka(  # noqa: PLR0913 (options)
+def kafka(
     session: Session,
     stream: Stream,
     *,

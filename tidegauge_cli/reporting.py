@@ -54,7 +54,7 @@ def register(
 
 
 @asks(reporting, "note-time shop/orders import-1 2024-01-01T00:00:00Z", takes_time=True)
-def note_time(  # noqa: PLR0913 (one report has as many parts)
+def note_time(
     session: Session,
     stream: Stream,
     writer: Writer,
@@ -71,7 +71,7 @@ def note_time(  # noqa: PLR0913 (one report has as many parts)
 
 
 @asks(reporting, "leave shop/orders import-1")
-def leave(  # noqa: PLR0913 (one report has as many parts)
+def leave(
     session: Session,
     stream: Stream,
     writer: Writer,

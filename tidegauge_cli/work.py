@@ -47,7 +47,7 @@ class _Found(NamedTuple):
     epilog="Example: tidegauge intervals s3://lake/hourly --by 1h --state hours.json "
     "-- run-hour {start} {end} {version}"
 )
-def intervals(  # noqa: PLR0913 (options)
+def intervals(
     source: Annotated[
         str,
         typer.Argument(

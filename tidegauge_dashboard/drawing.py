@@ -21,7 +21,7 @@ from tidegauge_dashboard.page.pace import pace_of
 from tidegauge_dashboard.page.sorting import sorted_by
 from tidegauge_dashboard.page.words import Part, Times
 from tidegauge_dashboard.views import GroupsView, HelpView, OverviewView, StreamView, View
-from tidegauge_dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
+from tidegauge_dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
 
 _ORDER_S = 5.0
 
@@ -271,7 +271,6 @@ class Drawing:
             info.config,
             judgement=judgement,
             total=sum(clock.explanation.states.values()),
-            most=SLOWEST,
             prefix=view.prefix,
             sort=view.sort,
             asked_ms=writers.asked_ms,

@@ -16,6 +16,7 @@ from tidegauge_dashboard.asking import Asking, Question
 from tidegauge_dashboard.history import History, Holders, Samples
 from tidegauge_dashboard.page.group import farthest_first
 from tidegauge_dashboard.page.pace import TUBE_MS
+from tidegauge_dashboard.page.tabs import SLOWEST
 
 _MARKS_S, _WAIT_MS = 1.0, 5_000
 _EXPLAIN_S, _WRITERS_S, _DESCRIBE_S, _TRANSACTIONS_S = 1.5, 3.0, 3.0, 5.0
@@ -23,7 +24,6 @@ _GROUP_S = 2.0
 _PAGE = 1_000
 _FIRST_MARKS = 2 * _PAGE
 _CUTS = 50
-SLOWEST = 50
 _DRAWN = 8
 _LINE_MS = 15_000
 """A line goes on from one answer to the next, also of a service that answers slowly."""

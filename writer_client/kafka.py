@@ -133,7 +133,7 @@ class NotingProducer(MemberFace, Opening):
     ...     noting.note_time(1_700_000_000_000)
     """
 
-    def __init__(  # noqa: PLR0913 (what it goes around, and its options)
+    def __init__(
         self,
         producer: Producer,
         url: str,
@@ -183,7 +183,7 @@ class NotingProducer(MemberFace, Opening):
         if not self._opened:
             self._thread.run(self._member.open(self._open))
 
-    def produce(  # noqa: PLR0913 (what Kafka's client takes)
+    def produce(
         self,
         topic: str,
         value: str | bytes | None = None,

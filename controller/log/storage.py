@@ -195,7 +195,7 @@ def forget_sequences(connection: Connection, stream_key: int, names: list[str]) 
     delete_rows(connection, append_sequences, [(stream_key, name) for name in names])
 
 
-def read_chunks(  # noqa: PLR0913 (where, which and how much)
+def read_chunks(
     connection: Connection, stream_key: int, segment: int, *, start: int, end: int, limit: int
 ) -> list[Chunk]:
     """Read whole chunks that overlap ``[start, end)``, in order: ``limit`` bytes, or one."""

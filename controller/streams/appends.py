@@ -46,7 +46,7 @@ class Source:
     """Whether the promise counts from what the writer appended, not from all that anybody did."""
 
 
-def append_arrow(  # noqa: PLR0913 (parts of one append)
+def append_arrow(
     batch: Batch,
     state: StreamState,
     segment: int,
@@ -188,7 +188,7 @@ def _own(state: StreamState, writer: str, position: Position) -> Position:
     }
 
 
-async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where it goes)
+async def append_once_by_key(
     sequencer: Sequencer,
     database: Database,
     state: StreamState,

@@ -19,7 +19,7 @@ from tidegauge.wire.writers import LeaveStream, NoteTime, RegisterWriter
 _AS_THEY_ARE = nullcontext()
 
 
-def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
+def note_time(
     batch: Batch,
     state: StreamState,
     writer: str,

@@ -343,7 +343,7 @@ def _begin(batch: Batch, state: StreamState, wanted: BeginTransaction) -> Transa
     return begun
 
 
-def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
+def _stage(
     batch: Batch,
     state: StreamState,
     transaction: Transaction,

@@ -105,7 +105,7 @@ def lake(
 
 
 @app.command()
-def producer(  # noqa: PLR0913 (options)
+def producer(
     *,
     url: Url = _LOCAL,
     token: Token = None,
@@ -129,7 +129,7 @@ def producer(  # noqa: PLR0913 (options)
 
 
 @app.command()
-def pipeline(  # noqa: PLR0913 (options)
+def pipeline(
     *,
     url: Url = _LOCAL,
     token: Token = None,

@@ -20,7 +20,7 @@ _LEAST_ROWS_PER_BATCH = 20
 LIVE_BATCH = "0.7 seconds"
 
 
-def replay(  # noqa: PLR0913 (some have a default)
+def replay(
     console: Console,
     query: WindowQuery,
     carriers: Carriers,

@@ -34,7 +34,7 @@ def run_whole(output: Path, work: Callable[[Console], int]) -> int:
     return run_part(console, lambda: work(console))
 
 
-def wait_until(  # noqa: PLR0913 (most have a default)
+def wait_until(
     done: Callable[[], object],
     what: str,
     *,

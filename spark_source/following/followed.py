@@ -180,7 +180,7 @@ class FollowedTable:
         Whether the load names where it starts.
     """
 
-    def __init__(  # noqa: PLR0913 (keywords of one table)
+    def __init__(
         self,
         table: str,
         *,

@@ -22,7 +22,7 @@ from spark_source.sink.tables import TableSink
 _NOT_WRITTEN = "watermark", "late_below"
 
 
-def append_to_table(  # noqa: PLR0913 (keywords of one query)
+def append_to_table(
     df: DataFrame,
     table: str,
     *,
@@ -155,7 +155,7 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     return query
 
 
-def commit_options(  # noqa: PLR0913 (keywords of one query)
+def commit_options(
     batch: DataFrame,
     number: int,
     *,

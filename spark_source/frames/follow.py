@@ -26,7 +26,7 @@ TABLES = "delta", "iceberg"
 """Spark's sources of tables, by their names."""
 
 
-def follow(  # noqa: PLR0913 (keywords of one load)
+def follow(
     df: DataFrame,
     *,
     event_time: Column | str,

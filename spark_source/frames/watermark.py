@@ -151,7 +151,7 @@ def plain(df: DataFrame) -> DataFrame:
     return df.select(*columns)
 
 
-def read_stream(  # noqa: PLR0913 (keywords of one load)
+def read_stream(
     spark: SparkSession,
     *,
     url: str,

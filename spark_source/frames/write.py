@@ -83,7 +83,7 @@ def as_events(
     return events
 
 
-def write_stream(  # noqa: PLR0913 (keywords of one query)
+def write_stream(
     df: DataFrame,
     *,
     url: str,

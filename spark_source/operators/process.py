@@ -17,7 +17,7 @@ from spark_source.processing import EventTimeProcessor, ProcessOperator
 from spark_source.processing.process import AtEnd
 
 
-def process(  # noqa: PLR0913 (options)
+def process(
     df: DataFrame,
     processor: EventTimeProcessor,
     *,

@@ -77,7 +77,7 @@ class WindowSchemas:
             late_by = bound - times
         return self._table("late", [*columns, pa.array(late_by)])
 
-    def firings(  # noqa: PLR0913 (the columns of the output)
+    def firings(
         self,
         *,
         key: Column,

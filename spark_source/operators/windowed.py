@@ -62,7 +62,7 @@ _ORDERED = (
 )
 
 
-def windowed(  # noqa: PLR0913 (options)
+def windowed(
     df: DataFrame,
     assigner: Assigner,
     *,

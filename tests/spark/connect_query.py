@@ -48,9 +48,7 @@ def _tells_what_is_wrong(spark: SparkSession, url: str) -> str:
     return "nothing"
 
 
-def main(  # noqa: PLR0917 (words of a command line)
-    url: str, stream: str, token: str, folder: str, bootstrap: str, topic: str
-) -> None:
+def main(url: str, stream: str, token: str, folder: str, bootstrap: str, topic: str) -> None:
     """Count events in windows until the stream is sealed, process it, and print what came out."""
     checkpoint = f"{folder}/checkpoint"
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -211,7 +211,7 @@ def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
         ),
     ],
 )
-def test_another_number_of_buckets_and_other_columns_are_refused_on_restart(  # noqa: PLR0917 (fixtures)
+def test_another_number_of_buckets_and_other_columns_are_refused_on_restart(
     spark: SparkSession,
     whole_feed: Feed,
     whole: tuple[str, Followed],
@@ -250,7 +250,7 @@ def test_another_number_of_buckets_and_other_columns_are_refused_on_restart(  # 
         ),
     ],
 )
-def test_what_a_processor_does_wrong_is_told_in_the_exception_of_the_query(  # noqa: PLR0917 (fixtures)
+def test_what_a_processor_does_wrong_is_told_in_the_exception_of_the_query(
     spark: SparkSession,
     feed: Feed,
     checkpoint: str,

@@ -162,7 +162,6 @@ def _writers_tab(
         _info().config.model_copy(update=settings),
         judgement=judgement,
         total=len(writers) if total is None else total,
-        most=50,
         prefix="",
         asked_ms=NOW,
         times=TIMES,

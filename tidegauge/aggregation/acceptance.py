@@ -43,7 +43,7 @@ class Acceptance:
     topology: Topology
     max_future_skew_ms: int | None
 
-    def check(  # noqa: PLR0913 (a report has so many parts)
+    def check(
         self,
         name: str,
         record: Writer | None,

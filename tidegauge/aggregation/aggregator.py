@@ -111,7 +111,7 @@ class Aggregator:
         """Whether the stream is sealed."""
         return self._marking.final
 
-    def note_time(  # noqa: PLR0913 (a report has so many parts)
+    def note_time(
         self,
         writer: str,
         time: int,
@@ -178,7 +178,7 @@ class Aggregator:
         bounds = self._acceptance.bounds(now.wall_ms, tails, self._marking.watermark)
         return self._intake.take(reports, bounds, now.wall_ms)
 
-    def register(  # noqa: PLR0913 (what a registration brings, and what its log knows)
+    def register(
         self,
         writer: str,
         *,
@@ -241,7 +241,7 @@ class Aggregator:
         self._members.enroll(writer, incarnation, appended=self._down_set(appended), now=now)
         self._passes.due = True
 
-    def leave(  # noqa: PLR0913 (a last report has so many parts)
+    def leave(
         self,
         writer: str,
         *,

@@ -376,7 +376,7 @@ class StreamCalls:
     async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
         return await self._ask("GET", path, answer, retry=True, params=params)
 
-    async def _ask(  # noqa: PLR0913 (parts of a request)
+    async def _ask(
         self,
         method: str,
         path: str,

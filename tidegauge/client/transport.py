@@ -83,7 +83,7 @@ class Transport:
         If a URL is none of a service.
     """
 
-    def __init__(  # noqa: PLR0913 (settings, each with a default)
+    def __init__(
         self,
         url: str,
         *,
@@ -106,7 +106,7 @@ class Transport:
         self._closed = False
         self._transport = transport
 
-    async def request(  # noqa: PLR0913 (parts of a request)
+    async def request(
         self,
         method: str,
         path: str,
@@ -141,7 +141,7 @@ class Transport:
         except ValueError as error:
             raise self._unexpected(response.status_code, response.content) from error
 
-    async def send(  # noqa: PLR0913 (parts of a request)
+    async def send(
         self,
         method: str,
         path: str,

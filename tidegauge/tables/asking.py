@@ -16,7 +16,7 @@ from tidegauge.tables.service import ServiceMarks
 _PAUSE_S = 0.5
 
 
-def complete_until(  # noqa: PLR0913 (keywords of one table)
+def complete_until(
     table: str,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -79,7 +79,7 @@ def newest_note(
     return _in_effect(open_log(table, storage_options=storage_options, catalog=catalog))
 
 
-def note(  # noqa: PLR0913 (fields of a note)
+def note(
     until: int | datetime | None,
     *,
     job: str,
@@ -136,7 +136,7 @@ def note(  # noqa: PLR0913 (fields of a note)
     raise ValueError(msg)
 
 
-def version_at(  # noqa: PLR0913 (keywords of one table)
+def version_at(
     table: str,
     time: int | str | datetime,
     *,
@@ -177,7 +177,7 @@ def version_at(  # noqa: PLR0913 (keywords of one table)
     return _version_at(log, wanted)
 
 
-def wait_for(  # noqa: PLR0913 (keywords of one table)
+def wait_for(
     table: str,
     time: int | str | datetime,
     *,

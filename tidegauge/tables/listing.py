@@ -42,7 +42,7 @@ class _TableFiles(Files, Protocol):
         """List what changed since the cursor, oldest first."""
 
 
-def intervals(  # noqa: PLR0913 (keywords of one table)
+def intervals(
     table: str,
     *,
     since: str | None = None,

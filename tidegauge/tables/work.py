@@ -130,7 +130,7 @@ def until_now(commits: Sequence[Commit], cursor: Cursor) -> int | None:
     return max(time for time in times if time is not None)
 
 
-def work_list(  # noqa: PLR0913 (of one call)
+def work_list(
     name: str,
     files: Files,
     changes: Iterable[Change],

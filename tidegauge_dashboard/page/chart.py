@@ -30,7 +30,7 @@ def grid_of(now_ms: int, span_s: int) -> list[int]:
     return [end_ms - step_ms * (COLUMNS - at) for at in range(COLUMNS + 1)]
 
 
-def chart_of(  # noqa: PLR0913 (what a picture is made of)
+def chart_of(
     grid: Sequence[int],
     watermarks: History,
     fronts: Samples,
@@ -85,7 +85,7 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
     }
 
 
-def _text_of(  # noqa: PLR0913 (what a picture is made of)
+def _text_of(
     grid: Sequence[int],
     lower: Sequence[int | None],
     front: Sequence[int | None],
@@ -197,7 +197,7 @@ def hue_of(name: str) -> int:
     return crc32(name.encode()) % HUES
 
 
-def race_of(  # noqa: PLR0913 (what a picture is made of)
+def race_of(
     writers: Sequence[WriterInfo],
     live: int,
     *,

@@ -159,7 +159,7 @@ def _ruler(window: TimeWindowInfo, times: Times, now_ms: int) -> Part | None:
     }
 
 
-def _segments(  # noqa: PLR0913 (what a picture is made of)
+def _segments(
     window: TimeWindowInfo,
     info: StreamInfo,
     offsets: Mapping[int, int],

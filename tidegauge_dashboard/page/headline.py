@@ -76,7 +76,7 @@ def _gone_before(info: StreamInfo) -> dict[int, int]:
     return {n: tail.get(n, 0) for n in before} | dict(cut)
 
 
-def head_of(  # noqa: PLR0913 (what a picture is made of)
+def head_of(
     brief: StreamBrief,
     judgement: Judgement,
     clock: Watermark,

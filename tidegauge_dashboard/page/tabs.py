@@ -12,6 +12,8 @@ from tidegauge_dashboard.page.overview import behind_of
 from tidegauge_dashboard.page.sorting import sorted_by
 from tidegauge_dashboard.page.words import Part, Times, grouped, plural, rounded, span_text
 
+SLOWEST = 50
+"""How many writers are asked for at most."""
 _SEGMENTS_SHOWN = 12
 _NEAR = 25
 """Percent of its limit from which on a clock is shown in the tone of its writer."""
@@ -39,13 +41,12 @@ _COLUMNS: Mapping[str, Callable[[WriterInfo], object]] = {
 }
 
 
-def writers_tab(  # noqa: PLR0913 (what a picture is made of)
+def writers_tab(
     writers: Sequence[WriterInfo],
     config: StreamConfig,
     *,
     judgement: Judgement,
     total: int,
-    most: int,
     prefix: str,
     sort: str = "",
     asked_ms: int,
@@ -59,8 +60,6 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
         What the stream is in.
     total
         How many there are, with those that left or expired.
-    most
-        How many were asked for.
     sort
         The column by which those that are drawn are sorted; empty as they were answered.
     """
@@ -72,7 +71,7 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
         what = plural(total, "writer")
     else:
         # that are live: others may be left or expired
-        are_all = len(writers) < min(most, total)
+        are_all = len(writers) < min(SLOWEST, total)
         what = f"{len(writers)} {'live' if are_all else 'slowest'} of {grouped(total)} writers"
     if writers and not prefix and not sort:
         what += ", slowest first"

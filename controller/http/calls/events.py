@@ -53,7 +53,7 @@ NDJSON_BODY = {
 
 
 @router.post(SEGMENT_EVENTS, openapi_extra=ARROW_BODY)
-async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def append(
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
     segment: routing.SegmentNumber,
@@ -108,7 +108,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @reporting.post(ONE + "/events", openapi_extra=NDJSON_BODY)
-async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def append_lines(
     sequencer: routing.SequencerOf,
     database: routing.DatabaseOf,
     state: routing.StreamOf,
@@ -166,7 +166,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         }
     },
 )
-async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def read(
     database: routing.DatabaseOf,
     waiting: routing.WaitingOf,
     state: routing.StreamOf,

@@ -83,7 +83,7 @@ WindowsOf = Annotated[Windows, Depends(get_windows)]
 
 
 @router.put(ONE, responses={201: {"model": wire.GroupInfo, "description": "Created."}})
-async def create_group(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def create_group(
     creation: routing.GroupCreationOf,
     limits: routing.LimitsOf,
     caller: routing.CallerOf,
@@ -129,7 +129,7 @@ async def delete_group(named: GroupOf) -> None:
 
 
 @router.get(ALL)
-async def list_groups(  # noqa: PLR0913 (parts of one request)
+async def list_groups(
     listing: routing.ListingOf,
     caller: routing.CallerOf,
     clocks: routing.ClocksOf,

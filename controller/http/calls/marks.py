@@ -52,7 +52,7 @@ async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> 
 
 
 @router.get(ONE + "/tail", response_model=Tail)
-async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def tail(
     waiting: routing.WaitingOf,
     state: routing.StreamOf,
     request: Request,
@@ -81,7 +81,7 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.get(ONE + "/marks")
-async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def marks(
     database: routing.DatabaseOf,
     waiting: routing.WaitingOf,
     state: routing.StreamOf,

@@ -18,7 +18,7 @@ ONE = "/v1/streams/{scope}/{stream}"
 
 
 @router.put(ONE, responses={201: {"model": wire.StreamInfo, "description": "Created."}})
-async def create_stream(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def create_stream(
     registry: routing.RegistryOf,
     sequencer: routing.SequencerOf,
     scope: routing.ScopeName,
@@ -80,7 +80,7 @@ async def delete_stream(sequencer: routing.SequencerOf, state: routing.StreamOf)
 
 
 @router.get("/v1/streams", response_model=wire.StreamList | wire.BriefStreamList)
-async def list_streams(  # noqa: PLR0913 (parts of one request)
+async def list_streams(
     listing: routing.ListingOf,
     clocks: routing.ClocksOf,
     caller: routing.CallerOf,

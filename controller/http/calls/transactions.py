@@ -180,10 +180,9 @@ async def list_transactions(
 
 
 @reporting.post(ONE + "/batches/{number}", openapi_extra=_BATCH_BODY)
-async def append_batch(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def append_batch(
     calls: CallsOf,
     caller: routing.CallerOf,
-    scope: routing.ScopeName,
     number: Annotated[Integer, Between(0), Path(description="Rises; gaps are fine.")],
     request: Request,
     writer: Annotated[Name, Query(description="The job's name as a writer.")],
@@ -209,7 +208,7 @@ async def append_batch(  # noqa: PLR0913, PLR0917 (parts of one request)
     if number <= last:  # before anything of it is read
         return _appended(calls.state, last, None)
     if seal:
-        caller.check(Role.OPERATE, scope)
+        caller.check(Role.OPERATE, calls.state.identity.name.scope)
     source = Source(writer, incarnation, read_time(note_time), of_its_own=True)
     events: pa.RecordBatch | None = None
     transactions: list[str] = []

@@ -78,7 +78,7 @@ def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> wire.
 
 
 @router.get(WRITERS)
-async def list_writers(  # noqa: PLR0913 (parts of one request)
+async def list_writers(
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
     *,

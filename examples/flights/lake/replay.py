@@ -20,7 +20,7 @@ KILLED = "silver"
 _CATCH_UP_S = 900.0
 
 
-def replay_flights(  # noqa: PLR0913 (most are keywords)
+def replay_flights(
     console: Console,
     flights: pd.DataFrame,
     lake: Lake,
