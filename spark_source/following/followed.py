@@ -145,25 +145,20 @@ class FollowedTopic:
         return self.service.stream
 
     def check(self, *, is_fresh: bool) -> None:  # noqa: ARG002 (as a table)
-        """See `Followed`."""
         self.service.check()
 
     def first(self) -> TickOffset:
-        """See `Followed`."""
         return TickOffset(self.service.stream_id(), self.topic, topic_id=self.topic_id)
 
     def offset(self, stored: Mapping[str, Any]) -> TickOffset:
-        """See `Followed`."""
         found = TickOffset.from_json(stored)
         check_topic(found, self.topic_id)
         return found
 
     def planned(self, start: TickOffset, ends: Sequence[Any]) -> Position | None:  # noqa: ARG002 (as a table)
-        """See `Followed`."""
         return position_of(self.topic, ends)
 
     def watch(self, start: TickOffset) -> MarkWatch:
-        """See `Followed`."""
         return MarkWatch(self.service.client(start.stream_id))
 
 
@@ -198,7 +193,6 @@ class FollowedTable:
         self._log: TableLog | None = None
 
     def check(self, *, is_fresh: bool) -> None:
-        """See `Followed`."""
         log = self._opened()
         if (
             is_fresh
@@ -215,16 +209,13 @@ class FollowedTable:
             self._service.check()
 
     def first(self) -> TableTick:
-        """See `Followed`."""
         marks_from = _COMMITS if self._service is None else self._service.stream_id()
         return TableTick(self.name, self._opened().table_id, marks_from)
 
     def offset(self, stored: Mapping[str, Any]) -> TableTick:
-        """See `Followed`."""
         return TableTick.from_json(stored)
 
     def planned(self, start: TableTick, ends: Sequence[Any]) -> Position | None:
-        """See `Followed`."""
         log: Any = self._opened()
         if self._catalog is not None and not knows_snapshots(ends, log):
             log.refresh()
@@ -237,7 +228,6 @@ class FollowedTable:
         return None if version is None else {_TABLE: version + 1}
 
     def watch(self, start: TableTick) -> "TableWatch":
-        """See `Followed`."""
         asked = _COMMITS if self._service is None else self._service.stream_id()
         if asked != start.marks_from:
             before, now = _origin(start.marks_from), _origin(asked)
@@ -276,7 +266,6 @@ class TableWatch:
         self._find_newest()
 
     def passed(self, position: Position | None) -> Mark | None:
-        """See `Watch`."""
         self._refresh()
         found = None
         if self._marks is not None:
@@ -290,13 +279,11 @@ class TableWatch:
 
     @property
     def is_settled(self) -> bool:
-        """See `Watch`."""
         if self._marks is not None:
             return self._marks.is_settled
         return monotonic() - self._rose_at >= SETTLED_S
 
     def stop(self) -> None:
-        """See `Watch`."""
         if self._marks is not None:
             self._marks.stop()
 

@@ -42,14 +42,12 @@ class Delta:
         self._path = path
 
     def check(self, spark: SparkSession) -> None:
-        """See `Engine`; a path needs no catalog."""
+        """Check nothing: a path needs no catalog."""
 
     def create(self, spark: SparkSession, schema: StructType) -> None:
-        """See `Engine`."""
         spark.createDataFrame([], schema).write.format("delta").mode("ignore").save(self._path)
 
     def options(self, spark: SparkSession, note: Note) -> dict[str, str]:
-        """See `Engine`."""
         own = spark.conf.get(_USER_METADATA, None)
         try:
             metadata = note.to_metadata(own)
@@ -66,11 +64,9 @@ class Delta:
         }
 
     def append(self, frame: DataFrame, options: Mapping[str, str]) -> None:
-        """See `Engine`."""
         frame.write.format("delta").mode("append").options(**options).save(self._path)
 
     def newest_version(self, spark: SparkSession) -> int:
-        """See `Engine`."""
         # As a string: delta.`path` takes no relative one.
         path = self._path.replace("\\", "\\\\").replace("'", "\\'")
         newest = spark.sql(f"DESCRIBE HISTORY '{path}' LIMIT 1").first()
@@ -85,7 +81,6 @@ class Iceberg:
         self._name = name
 
     def check(self, spark: SparkSession) -> None:
-        """See `Engine`."""
         catalog = self._name.partition(".")[0]
         if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
             cure = f"set spark.sql.catalog.{catalog}, or correct catalog['name']"
@@ -96,20 +91,16 @@ class Iceberg:
                 raise InvalidOptionError(name, cure)
 
     def create(self, spark: SparkSession, schema: StructType) -> None:
-        """See `Engine`."""
         if not spark.catalog.tableExists(self._name):
             spark.createDataFrame([], schema).writeTo(self._name).using("iceberg").create()
 
     def options(self, spark: SparkSession, note: Note) -> dict[str, str]:  # noqa: ARG002 (as Delta)
-        """See `Engine`."""
         return {f"snapshot-property.{key}": one for key, one in note.to_summary().items()}
 
     def append(self, frame: DataFrame, options: Mapping[str, str]) -> None:
-        """See `Engine`."""
         frame.writeTo(self._name).options(**options).append()
 
     def newest_version(self, spark: SparkSession) -> int:
-        """See `Engine`."""
         entries = spark.table(f"{self._name}.metadata_log_entries")
         newest = entries.agg(F.max("latest_sequence_number")).first()
         assert newest is not None  # noqa: S101 (an aggregate has a row)
