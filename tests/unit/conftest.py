@@ -1,4 +1,4 @@
-"""Fixtures of tests that call a service in process."""
+"""Fixtures of tests in one process: its loop, and a service in it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -17,6 +17,12 @@ from tests.simulation.quiet import QuietWorld, quiet_world
 Serve: TypeAlias = Callable[..., AbstractContextManager[LogApi]]
 """Starts a service of a test's own; takes its settings."""
 _NUMBERS = count(1)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run coroutines that are marked ``anyio`` by asyncio alone."""
+    return "asyncio"
 
 
 @pytest.fixture(scope="module")

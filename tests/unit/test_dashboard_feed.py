@@ -27,11 +27,6 @@ from tidegauge_dashboard.watches import StreamWatch, WritersWatch
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Answers(Asking):
     """A service that answers from memory."""
 

@@ -1,6 +1,5 @@
 """How long a group believes that its readers live."""
 
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -29,7 +28,11 @@ def test_who_takes_a_name_over_is_not_as_silent_as_its_predecessor() -> None:
     assert group.heard == {"crashed": 9_000, "other": 2_000}
 
 
-async def _delete_while_a_reader_is_silent(database_url: str) -> None:
+@pytest.mark.anyio
+async def test_a_group_that_is_deleted_while_a_reader_is_taken_offline_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database_url = f"sqlite:///{tmp_path}/one.db"
     parts = compose(ServeSettings(database_url=database_url), open_database(database_url))
     groups, sequencer = parts.groups, parts.sequencer
     sequencer.start()
@@ -41,10 +44,4 @@ async def _delete_while_a_reader_is_silent(database_url: str) -> None:
     await SilentReaders(parts.registry, groups, sequencer, parts.clocks).take_offline()
     await sequencer.close()
     parts.database.close()
-
-
-def test_a_group_that_is_deleted_while_a_reader_is_taken_offline_is_no_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    asyncio.run(_delete_while_a_reader_is_silent(f"sqlite:///{tmp_path}/one.db"))
     assert [one.getMessage() for one in caplog.records] == ["reader silent"]

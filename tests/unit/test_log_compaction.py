@@ -1,12 +1,13 @@
 """Which chunks are worth merging, and when that comes to an end."""
 
-import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from sqlalchemy import Connection, select
 
 from controller.database import Database
@@ -83,17 +84,12 @@ class BusyDatabase:
         return await self.read(lambda one: list(one.execute(sizes).scalars()))
 
 
-def test_compaction_ends_at_the_tail_it_was_told_however_busy_a_segment_is(
+@pytest.mark.anyio
+async def test_compaction_ends_at_the_tail_it_was_told_however_busy_a_segment_is(
     tmp_path: Path,
 ) -> None:
-    async def compact() -> list[int]:
-        opened = open_database(f"sqlite:///{tmp_path}/one.db")
-        try:
-            database = BusyDatabase(opened)
-            await database.append()
-            await Compactor(database).compact(1, {0: 16})  # type: ignore[arg-type]
-            return await database.chunk_sizes()
-        finally:
-            opened.close()
-
-    assert asyncio.run(compact()) == [16] + [1] * 16
+    with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as opened:
+        database = BusyDatabase(opened)
+        await database.append()
+        await Compactor(database).compact(1, {0: 16})  # type: ignore[arg-type]
+        assert await database.chunk_sizes() == [16] + [1] * 16

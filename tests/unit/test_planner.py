@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,44 +42,34 @@ def _plan(start: Offset, view: View = VIEW, run: int = 1, **limits: object) -> O
     return plan(start, view, wanted, run=run, is_settled=False)
 
 
-def test_behind_the_newest_mark_a_batch_ends_at_its_cut() -> None:
-    assert _plan(START) == Offset("id", {0: 9, 1: 9}, 2_000, 2, 1)
+NEWEST = Offset("id", {0: 9, 1: 9}, 2_000, 2, 1)
+BY_TIME = {"admission": "marks", "max_event_time_ms": 2_000}
 
 
-def test_caught_up_it_reads_on_to_the_tail() -> None:
-    caught_up = _plan(START)
-    assert _plan(caught_up) == Offset("id", {0: 20, 1: 9}, 2_000, 2, 1)
-
-
-def test_admission_by_marks_never_reads_past_one() -> None:
-    caught_up = _plan(START)
-    assert _plan(caught_up, admission="marks") == caught_up
-
-
-def test_a_limit_on_rows_ends_at_the_last_mark_that_fits() -> None:
-    assert _plan(START, max_rows=10).position == {0: 5, 1: 3}
-
-
-def test_a_limit_on_rows_may_stop_between_two_cuts() -> None:
-    end = _plan(START, max_rows=4)
-    assert end.position == {0: 2, 1: 2}
-    assert end.bound is None
-
-
-def test_a_limit_smaller_than_the_distance_to_the_next_mark_still_makes_a_step() -> None:
-    assert _plan(START, max_event_time_ms=1).position == {0: 5, 1: 3}
-
-
-def test_batches_by_event_time_end_at_multiples_and_wait_for_them() -> None:
-    first = _plan(START, admission="marks", max_event_time_ms=2_000)
-    assert first.bound == 1_000
-    second = _plan(first, admission="marks", max_event_time_ms=2_000)
-    assert second.bound == 2_000
-    assert _plan(second, admission="marks", max_event_time_ms=2_000) == second
+@pytest.mark.parametrize(
+    ("limits", "ends"),
+    [
+        # Behind the newest mark at its cut, and caught up at the tail, but with marks alone.
+        ({}, [NEWEST, replace(NEWEST, position={0: 20, 1: 9})]),
+        ({"admission": "marks"}, [NEWEST, NEWEST]),
+        # At the last mark that fits a limit on rows, or between two cuts.
+        ({"max_rows": 10}, [Offset("id", {0: 5, 1: 3}, 1_000, 1, 1)]),
+        ({"max_rows": 4}, [Offset("id", {0: 2, 1: 2}, None, 0, 1)]),
+        # A limit smaller than the distance to the next mark still makes a step.
+        ({"max_event_time_ms": 1}, [Offset("id", {0: 5, 1: 3}, 1_000, 1, 1)]),
+        # Batches by event time end at multiples, and wait for them.
+        (BY_TIME, [Offset("id", {0: 5, 1: 3}, 1_000, 1, 1), NEWEST, NEWEST]),
+    ],
+)
+def test_a_batch_ends_where_marks_and_limits_say(limits: Any, ends: list[Offset]) -> None:
+    start = START
+    for end in ends:
+        assert _plan(start, **limits) == end
+        start = end
 
 
 def test_time_alone_makes_a_batch_when_it_rose_by_a_step_or_stands_still() -> None:
-    start = Offset("id", {0: 9, 1: 9}, 2_000, 2, 1)
+    start = NEWEST
     view = View(FLAT, [Mark(3, 2_500, 2_500, {0: 9, 1: 9})], is_newest=True, tail={0: 9, 1: 9})
     assert _plan(start, view) == start
     settled = plan(start, view, Limits(), run=1, is_settled=True)
@@ -87,7 +78,7 @@ def test_time_alone_makes_a_batch_when_it_rose_by_a_step_or_stands_still() -> No
 
 
 def test_of_marks_that_share_a_cut_a_batch_has_the_bound_of_the_one_it_ends_at() -> None:
-    limits: dict[str, Any] = {"admission": "marks", "max_event_time_ms": 2_000}
+    limits: dict[str, Any] = BY_TIME
     shared = [Mark(n, n * 1_000, n * 1_000, {0: 5, 1: 3}) for n in range(1, 6)]
     known = [_with_marks(shared[:count]) for count in range(1, 6)]
     first = [_plan(START, view, **limits) for view in known]
@@ -115,9 +106,8 @@ def _with_marks(marks: list[Mark]) -> View:
 
 
 def test_a_new_run_makes_a_batch_although_nothing_moved() -> None:
-    start = Offset("id", {0: 9, 1: 9}, 2_000, 2, 1)
     view = View(FLAT, [], is_newest=True, tail={0: 9, 1: 9})
-    assert _plan(start, view, run=2) == replace(start, run=2)
+    assert _plan(NEWEST, view, run=2) == replace(NEWEST, run=2)
 
 
 def test_a_successor_is_entered_once_every_predecessor_is_read() -> None:

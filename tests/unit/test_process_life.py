@@ -10,6 +10,8 @@ from controller.cluster import Right
 from controller.process import Process
 from tidegauge.errors import UnavailableError
 
+pytestmark = pytest.mark.anyio
+
 
 class _Right:
     """A right that may be had; the database is unavailable to whoever has it."""
@@ -43,36 +45,28 @@ class _Right:
         pass
 
 
-def test_a_database_that_goes_away_while_it_is_read_ends_no_controller(
+async def test_a_database_that_goes_away_while_it_is_read_ends_no_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "_AGAIN_S", 0.0)
-
-    async def scene() -> None:
-        right = _Right()
-        right.is_free.set()
-        controller = Process(ServeSettings(), cast("Right", right))
-        await controller.begin()
-        await asyncio.wait_for(right.again.wait(), 10)
-        assert not controller.failed
-        await controller.close()
-
-    asyncio.run(scene())
+    right = _Right()
+    right.is_free.set()
+    controller = Process(ServeSettings(), cast("Right", right))
+    await controller.begin()
+    await asyncio.wait_for(right.again.wait(), 10)
+    assert not controller.failed
+    await controller.close()
 
 
-def test_a_standby_that_ends_does_not_take_over_any_more(
+async def test_a_standby_that_ends_does_not_take_over_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "_QUICK_START_S", 0.0)
-
-    async def scene() -> None:
-        right = _Right()
-        controller = Process(ServeSettings(), cast("Right", right))
-        await controller.begin()
-        controller.begin_to_end()
-        await asyncio.sleep(0)
-        right.is_free.set()
-        await controller.close()
-        assert (right.acquired, controller.ailments()) == (0, [])
-
-    asyncio.run(scene())
+    right = _Right()
+    controller = Process(ServeSettings(), cast("Right", right))
+    await controller.begin()
+    controller.begin_to_end()
+    await asyncio.sleep(0)
+    right.is_free.set()
+    await controller.close()
+    assert (right.acquired, controller.ailments()) == (0, [])

@@ -44,6 +44,7 @@ class Simulation:
         self.now_ms = 0
         self.done: list[tuple[int, list[int]]] = []
         """When what was sealed."""
+        self.look()
 
     def run(self, ms: int, per_s: float, keys: Mapping[float, float] = EVENLY) -> None:
         """Let time pass under a load, with a look every quarter of a window."""
@@ -79,24 +80,17 @@ class Simulation:
 
 def test_a_segment_is_split_at_its_middle_once_a_window_was_above_twice_the_target() -> None:
     stream = Simulation()
-    stream.look()
     stream.run(WINDOW_MS - LOOK_MS, per_s=201)
     assert (stream.growing, stream.plan().waits) == ([(0, 1)], {0: "measured for 2m first"})
     stream.run(LOOK_MS, per_s=201)
     assert stream.growing == [(0, 0.5), (0.5, 1)]
     assert stream.load.actions == (
-        Action(
-            0,
-            [0],
-            [1, 2],
-            "segment 0 took 201.0 events/s, above twice the target of 100",
-        ),
+        Action(0, [0], [1, 2], "segment 0 took 201.0 events/s, above twice the target of 100"),
     )
 
 
 def test_neighbours_are_merged_when_each_is_below_half_the_target() -> None:
     stream = Simulation(2)
-    stream.look()
     stream.run(WINDOW_MS, per_s=99)
     assert stream.growing == [(0, 1)]
     assert stream.load.actions[0].reason == (
@@ -107,7 +101,6 @@ def test_neighbours_are_merged_when_each_is_below_half_the_target() -> None:
 @pytest.mark.parametrize("per_s", [100, 150, 400])
 def test_between_half_and_twice_the_target_nothing_happens(per_s: int) -> None:
     stream = Simulation(2)
-    stream.look()
     stream.run(10 * COOLDOWN_MS, per_s)
     assert stream.done == []
     assert stream.plan().waits == {}
@@ -115,7 +108,6 @@ def test_between_half_and_twice_the_target_nothing_happens(per_s: int) -> None:
 
 def test_a_segment_that_a_scaling_made_is_left_alone_for_its_cooldown() -> None:
     stream = Simulation()
-    stream.look()
     stream.run(WINDOW_MS, per_s=1_000)
     began_ms = stream.now_ms
     stream.run(COOLDOWN_MS - LOOK_MS, per_s=1_000)
@@ -130,7 +122,6 @@ def test_a_segment_that_a_scaling_made_is_left_alone_for_its_cooldown() -> None:
 
 def test_what_was_scaled_by_hand_cools_down_too() -> None:
     stream = Simulation()
-    stream.look()
     stream.scale([0], [KeyRange(0, 0.5), KeyRange(0.5, 1)], "by hand")
     stream.run(COOLDOWN_MS - LOOK_MS, per_s=0)
     assert stream.plan().waits[1] == "merged after the cooldown, in 30s"
@@ -141,7 +132,6 @@ def test_what_was_scaled_by_hand_cools_down_too() -> None:
 @pytest.mark.parametrize("per_s", [0, 70, 199, 401, 1_000, 3_333, 20_000])
 def test_a_steady_load_comes_to_rest(per_s: int) -> None:
     stream = Simulation(3)
-    stream.look()
     stream.run(10 * COOLDOWN_MS, per_s)
     rested = list(stream.done)
     stream.run(30 * COOLDOWN_MS, per_s)
@@ -152,7 +142,6 @@ def test_a_load_that_rises_and_falls_tenfold_is_followed_up_and_down_and_never_t
     None
 ):
     stream = Simulation()
-    stream.look()
     counts = []
     for per_s in (150, 1_500, 150):
         stream.run(6 * COOLDOWN_MS, per_s)
@@ -163,7 +152,6 @@ def test_a_load_that_rises_and_falls_tenfold_is_followed_up_and_down_and_never_t
 def test_a_split_whose_load_stays_in_one_part_is_not_repeated_for_ten_cooldowns() -> None:
     one_key = {0.3: 0.95, 0.7: 0.05}
     stream = Simulation()
-    stream.look()
     stream.run(WINDOW_MS, per_s=1_000, keys=one_key)
     began_ms = stream.now_ms
     stream.run(WINDOW_MS, per_s=1_000, keys=one_key)
@@ -180,7 +168,6 @@ def test_a_split_whose_load_stays_in_one_part_is_not_repeated_for_ten_cooldowns(
 
 def test_a_hot_key_that_cools_is_forgotten_when_its_segments_are_merged() -> None:
     stream = Simulation()
-    stream.look()
     stream.run(WINDOW_MS * 2, per_s=1_000, keys={0.3: 1.0})
     assert list(stream.load.hot_until_ms) == [1]
     stream.run(COOLDOWN_MS, per_s=10)
@@ -191,7 +178,6 @@ def test_a_hot_key_that_cools_is_forgotten_when_its_segments_are_merged() -> Non
 
 def test_no_more_grow_than_may_and_the_busiest_are_split_first() -> None:
     stream = Simulation(4, replace(POLICY, max_segments=5))
-    stream.look()
     stream.run(WINDOW_MS, per_s=1_000, keys={0.1: 0.25, 0.3: 0.5, 0.6: 0.25})
     assert [sealed for _, sealed in stream.done] == [[1]]
     assert stream.plan().waits[0] == "split once fewer than 5 segments grow"
@@ -199,7 +185,6 @@ def test_no_more_grow_than_may_and_the_busiest_are_split_first() -> None:
 
 def test_no_fewer_grow_than_the_least() -> None:
     stream = Simulation(4, replace(POLICY, min_segments=3))
-    stream.look()
     stream.run(3 * COOLDOWN_MS, per_s=0)
     assert stream.growing == [(0, 0.5), (0.5, 0.75), (0.75, 1)]
     assert set(stream.plan().waits.values()) == {"nothing: 3 are the fewest"}
@@ -232,7 +217,6 @@ def test_a_stream_that_has_had_all_segments_that_it_can_have_is_scaled_no_more()
 
 def test_a_restart_goes_on_with_what_was_stored() -> None:
     stream = Simulation()
-    stream.look()
     stream.run(WINDOW_MS - LOOK_MS, per_s=300)
     stream.load = msgspec.json.decode(msgspec.json.encode(stream.load), type=Load)
     stream.run(LOOK_MS, per_s=300)
@@ -243,7 +227,6 @@ def test_a_restart_goes_on_with_what_was_stored() -> None:
 
 def test_a_clock_that_a_crash_set_back_charges_nobody() -> None:
     stream = Simulation(2)
-    stream.look()
     stream.run(COOLDOWN_MS, per_s=150)
     stream.scale([0], [KeyRange(0, 0.25), KeyRange(0.25, 0.5)], "by hand")
     stream.run(WINDOW_MS, per_s=150)
@@ -257,7 +240,6 @@ def test_a_clock_that_a_crash_set_back_charges_nobody() -> None:
 
 def test_rates_of_events_say_nothing_of_bytes() -> None:
     stream = Simulation()
-    stream.look()
     stream.run(WINDOW_MS, per_s=150)
     stream.policy = replace(POLICY, unit="bytes")
     assert is_due(stream.load, stream.policy, stream.now_ms)
@@ -268,14 +250,8 @@ def test_rates_of_events_say_nothing_of_bytes() -> None:
 
 def test_no_more_is_kept_than_a_window_needs() -> None:
     stream = Simulation()
-    stream.look()
     stream.run(20 * COOLDOWN_MS, per_s=150)
-    assert [one.at_ms - stream.now_ms for one in stream.load.samples] == [
-        -120_000,
-        -90_000,
-        -60_000,
-        -30_000,
-        0,
-    ]
+    ages_ms = [stream.now_ms - sample.at_ms for sample in stream.load.samples]
+    assert ages_ms == [120_000, 90_000, 60_000, 30_000, 0]
     assert not is_due(stream.load, POLICY, stream.now_ms + LOOK_MS - 1)
     assert is_due(stream.load, POLICY, stream.now_ms + LOOK_MS)

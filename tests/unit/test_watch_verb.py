@@ -1,6 +1,5 @@
 """What `tidegauge watch` says of an outage."""
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,11 +34,12 @@ class _Explanation:
     holders: tuple[()] = ()
 
 
-def test_an_outage_is_told_once_for_each_reason_and_so_is_its_end(
+@pytest.mark.anyio
+async def test_an_outage_is_reported_once_for_each_reason_and_so_is_its_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answers = [False, NOBODY, NOBODY, AWAY, AWAY, False, NOBODY, True]
-    asyncio.run(watch_stream(_Flickering(*answers), "/v1/streams/a/b", as_json=False))  # type: ignore[arg-type]
+    await watch_stream(_Flickering(*answers), "/v1/streams/a/b", as_json=False)  # type: ignore[arg-type]
     said = capsys.readouterr()
     assert said.out == "It stands.\n"
     assert said.err.splitlines() == [

@@ -1,6 +1,5 @@
 """A thread that waits for work holds nothing of what it did last."""
 
-import asyncio
 from weakref import ref
 
 import pytest
@@ -22,9 +21,10 @@ class Work:
         return Work(fails=True)
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("fails", [False, True])
-def test_work_that_is_done_is_let_go(fails: bool) -> None:  # noqa: FBT001 (pytest gives it by name)
-    async def run() -> None:
+async def test_work_that_is_done_is_let_go(fails: bool) -> None:  # noqa: FBT001 (pytest gives it by name)
+    with uncollected():
         writer_thread, work = WriterThread("tests"), Work(fails=fails)
         gone = [ref(work)]
         try:
@@ -34,6 +34,3 @@ def test_work_that_is_done_is_let_go(fails: bool) -> None:  # noqa: FBT001 (pyte
         del work
         await until(lambda: [one() for one in gone] == [None] * len(gone))
         writer_thread.close()
-
-    with uncollected():
-        asyncio.run(run())
