@@ -19,7 +19,7 @@ from spark_source.processing import (
     bucket_of,
 )
 from spark_source.testing import ProcessorHarness
-from tests.conformance.processors import Counter, Delete, Echo, Rearm, Timeout
+from tests.conformance.processors import Counter, Echo, Rearm, Timeout
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -58,6 +58,22 @@ class Calls(EventTimeProcessor):
             self.fire(self, name, ctx)
 
 
+def ended(processor: EventTimeProcessor, *values: object, **how: Any) -> ProcessStep:
+    """Send an event of each value, and run the step at the end of time."""
+    harness = ProcessorHarness(processor, **how)
+    for value in values:
+        harness.send("a", 10, value)
+    harness.advance()
+    return harness.end()
+
+
+def refused(processor: EventTimeProcessor, value: object = None) -> CallbackError:
+    """Send an event, and return the error of the step at the end of time."""
+    with pytest.raises(CallbackError) as raised:
+        ended(processor, value)
+    return raised.value
+
+
 class OfflineDevices(EventTimeProcessor):
     output = "device string, at timestamp, status string"
 
@@ -87,12 +103,6 @@ def test_times_are_aware_datetimes_where_the_user_wants_them() -> None:
     ]
 
 
-def test_a_late_event_says_by_how_much() -> None:
-    harness = ProcessorHarness(Echo())
-    harness.send("a", 20, "v")
-    assert harness.advance(30).late == [("a", 20, 0, 0, "v", 10)]
-
-
 class Forgetful(EventTimeProcessor):
     output = "n int"
     count = 0
@@ -114,12 +124,9 @@ class Forgetful(EventTimeProcessor):
 def test_an_attribute_that_a_callback_assigns_is_refused_since_all_keys_share_it(
     callback: str,
 ) -> None:
-    harness = ProcessorHarness(Forgetful())
-    harness.send("a", 1, callback)
-    harness.advance()
-    with pytest.raises(CallbackError, match=f"on_{callback} failed") as raised:
-        harness.advance(2)
-    assert str(raised.value.__cause__) == (
+    error = refused(Forgetful(), callback)
+    assert f"on_{callback} failed" in str(error)
+    assert str(error.__cause__) == (
         "Forgetful assigns self.count in a callback; all keys share it, and it is lost between "
         "batches. Keep what belongs to a key in ctx.value('count') of open(), and assign there what "
         "does not change"
@@ -138,10 +145,7 @@ def _emits(*row: object, output: str, to: str | None = None) -> ProcessStep:
         lambda _, __, ctx: ctx.emit(*row) if to is None else ctx.emit_to(to, *row),
         output=output,
     )
-    harness = ProcessorHarness(processor)
-    harness.send("a", 1, None)
-    harness.advance()
-    return harness.advance(2)
+    return ended(processor, None)
 
 
 @pytest.mark.parametrize(
@@ -183,14 +187,8 @@ def test_an_event_has_the_columns_that_were_asked_for() -> None:
 
 
 def test_a_column_that_was_not_asked_for_is_named() -> None:
-    harness = ProcessorHarness(Calls(lambda _, event, __: event.speed))
-    harness.send("a", 10, 1)
-    harness.advance()
-    with pytest.raises(CallbackError) as raised:
-        harness.end()
-    assert str(raised.value.__cause__) == (
-        "the event has no column 'speed'; ask for it in columns=[…]"
-    )
+    error = refused(Calls(lambda _, event, __: event.speed), 1)
+    assert str(error.__cause__) == "the event has no column 'speed'; ask for it in columns=[…]"
 
 
 @pytest.mark.parametrize("column", ["time", "offset", "a b", "class"])
@@ -227,10 +225,7 @@ def test_lists_and_maps_are_used_as_those_of_python() -> None:
         ctx.emit(self.items[:2], len(self.items), self.fields.pop("x"), "x" in self.fields)
 
     shown = "items array<int>, count int, x int, has_x boolean"
-    harness = ProcessorHarness(Calls(use, output=shown))
-    harness.send("a", 10, None)
-    harness.advance()
-    assert harness.end().out == [([9, 4], 3, 1, False)]
+    assert ended(Calls(use, output=shown), None).out == [([9, 4], 3, 1, False)]
 
 
 def test_empty_state_takes_no_room() -> None:
@@ -244,10 +239,7 @@ def test_empty_state_takes_no_room() -> None:
         ctx.set_timer("t", 99)
         ctx.delete_timer("t")
 
-    harness = ProcessorHarness(Calls(empty))
-    harness.send("a", 10, None)
-    harness.advance()
-    step = harness.advance(11)
+    step = ended(Calls(empty), None)
     assert (step.handled, step.keys, step.state) == (1, 0, None)
 
 
@@ -278,25 +270,15 @@ def test_an_event_callback_that_raises_fails_the_step_and_is_named() -> None:
 
 
 def test_a_timer_callback_that_raises_fails_the_step_and_is_named() -> None:
-    harness = ProcessorHarness(Calls(lambda _, __, ctx: ctx.set_timer("t", 25)))
-    harness.send("a", 10, None)
-    harness.advance()
-    with pytest.raises(CallbackError) as raised:
-        harness.end()
-    error = raised.value
+    error = refused(Calls(lambda _, __, ctx: ctx.set_timer("t", 25)))
     assert (error.key, error.time, error.place, error.timer) == ("a", 25, None, "t")
     assert str(error.__cause__) == "Calls sets timer 't' for 'a' and has no on_timer"
 
 
 def test_a_side_output_has_to_be_declared() -> None:
-    harness = ProcessorHarness(Calls(lambda _, event, ctx: ctx.emit_to(event.value, 1)))
-    harness.send("a", 10, "side")
-    harness.send("a", 20, "other")
-    harness.advance()
-    assert harness.advance(15).side == {"side": [(1,)]}
-    with pytest.raises(CallbackError) as raised:
-        harness.advance(25)
-    assert "'other' is not a side output" in str(raised.value.__cause__)
+    to_side = Calls(lambda _, event, ctx: ctx.emit_to(event.value, 1))
+    assert ended(to_side, "side").side == {"side": [(1,)]}
+    assert "'other' is not a side output" in str(refused(to_side, "other").__cause__)
 
 
 def test_events_of_two_sources_may_have_the_same_place() -> None:
@@ -329,20 +311,8 @@ def test_the_next_bound_is_the_least_that_releases_an_event_or_fires_a_timer(
 
 
 def test_nothing_is_due_after_the_end_if_timers_are_suspended() -> None:
-    harness = ProcessorHarness(Rearm(10), at_end="suspend")
-    harness.send("a", 10, None)
-    harness.advance()
-    step = harness.end()
+    step = ended(Rearm(10), None, at_end="suspend")
     assert (step.timers, step.next_bound) == (1, None)
-
-
-def test_timers_of_one_time_fire_in_the_order_of_setting_after_a_restart() -> None:
-    harness = ProcessorHarness(Delete())
-    harness.send("a", 10, 1)  # sets x and y for 20
-    harness.send("a", 10, 2)  # sets x anew, for the same time
-    harness.advance()
-    assert harness.advance(11).timers == 2
-    assert harness.advance(21).out == [("a", 20, "y"), ("a", 20, "x")]
 
 
 def test_state_of_another_number_of_buckets_is_refused() -> None:
