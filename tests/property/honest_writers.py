@@ -77,7 +77,7 @@ class World(Pair):
         self.ends[number] = process.unreported[number] = end + 1
 
     def note_by(self, process: Process, time: int, position: Offsets) -> None:
-        """Promise a time; a process that was replaced is told so, and stops."""
+        """Promise a time; a process that was replaced is fenced, and stops."""
         heard = self.note(process.writer, time, position, incarnation=process.incarnation)
         if process in self.zombies:
             assert heard in {"writer_fenced", "incarnation_required"}
@@ -170,8 +170,8 @@ class Start:
         world.register(self.writer, time=self.time, appended=appended)
         record = world.model.writers[self.writer]
         process = world.start(self.writer, record.incarnation)
-        told = record.stand if record.live else None
-        process.promised = told if self.time is None else self.time
+        returned = record.stand if record.live else None
+        process.promised = returned if self.time is None else self.time
         world.speakers[self.writer] = process
 
     def _report_higher(self, world: World) -> None:
@@ -195,7 +195,7 @@ class Write:
 
 @dataclass(frozen=True)
 class ZombieWrites:
-    """A process that was replaced writes on, and is told at its next report."""
+    """A process that was replaced writes on, and is fenced at its next report."""
 
     segment: int
     time: int

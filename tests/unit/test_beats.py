@@ -96,7 +96,7 @@ def test_a_quiet_writer_beats_unless_its_strategy_is_idle(world: QuietWorld) -> 
         world.run(writer.close())
 
 
-def test_a_beat_before_the_first_note_says_what_the_registration_told(
+def test_a_beat_before_the_first_note_says_what_the_registration_returned(
     world: QuietWorld,
 ) -> None:
     shop = _open(world, log="embedded")
@@ -122,7 +122,7 @@ def test_a_beat_that_is_fenced_ends_the_writer(world: QuietWorld) -> None:
         assert fenced.value.incarnation == 2
 
 
-def test_a_reporter_tells_that_its_beat_was_fenced_at_the_next_call(world: QuietWorld) -> None:
+def test_a_reporter_raises_at_the_next_call_that_its_beat_was_fenced(world: QuietWorld) -> None:
     shop = _open(world)
     one = _start(world, shop, "api-1", AsyncTimeReporter, first_time=NOON, beat="always")
     shop.says("api-1", "register")

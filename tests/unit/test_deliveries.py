@@ -55,19 +55,6 @@ def _sent(deliveries: Deliveries) -> list[tuple[int, Any]]:
     return notes
 
 
-def test_a_note_waits_for_what_was_produced_before_it_and_covers_that() -> None:
-    deliveries = _deliveries()
-    first, second = (_Record(deliveries.begin(), place, 4) for place in (0, 1))
-    deliveries.note(10)
-    third = _Record(deliveries.begin(), 0, 5)
-    deliveries.note(20)
-    third.report()
-    second.report()
-    assert _sent(deliveries) == []
-    first.report()
-    assert _sent(deliveries) == [(10, {0: 5, 1: 5}), (20, {0: 6})]
-
-
 def test_the_first_note_covers_the_ends_of_the_log() -> None:
     deliveries = Deliveries(Noter("api-1", Hints("shop/orders")), lambda: None)
     record = _Record(deliveries.begin(), 0, 6)

@@ -277,7 +277,7 @@ def test_consumers_of_an_external_log_get_a_time_window(external: Shop) -> None:
     assert window == [(None, NOW), (NOW, NOW + 1_000), (NOW + 1_000, None), (NOW + 1_000, None)]
 
 
-def test_the_window_over_several_streams_tells_what_was_read_in_all_of_them(
+def test_the_window_over_several_streams_is_of_what_was_read_in_all_of_them(
     open_shop: Open,
 ) -> None:
     one, two = (open_shop(log="embedded", mark_resolution_ms=0) for _ in range(2))
@@ -352,29 +352,26 @@ def test_dead_readers_go_offline_although_another_group_lost_its_stream(
     wait_until(lambda: _readers(stream) == [])
 
 
-def test_a_dead_reader_goes_offline_however_long_compaction_takes(
+@pytest.mark.anyio
+async def test_a_dead_reader_goes_offline_however_long_compaction_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = "/v1/reader-groups/calls/group"
+    compacting = asyncio.Event()
 
-    async def scene() -> None:
-        compacting = asyncio.Event()
+    async def compact(*_: object) -> None:
+        compacting.set()
+        await asyncio.Event().wait()
 
-        async def compact(*_: object) -> None:
-            compacting.set()
-            await asyncio.Event().wait()
-
-        monkeypatch.setattr(maintenance, "_PERIOD_S", 0.01)
-        monkeypatch.setattr(Compactor, "compact", compact)
-        settings = ServeSettings(database_url=f"sqlite:///{tmp_path}/one.db")
-        async with in_process(settings) as (app, client):
-            (await client.put("/v1/streams/calls/one", json={})).raise_for_status()
-            await compacting.wait()
-            wanted = {"streams": ["calls/one"]} | OF_READERS
-            (await client.put(group, json=wanted)).raise_for_status()
-            (await client.post(f"{group}/readers/dead")).raise_for_status()
-            (known,) = app.parts.groups
-            assert list(known.state.readers) == ["dead"]
-            await until(lambda: not known.state.readers)
-
-    asyncio.run(scene())
+    monkeypatch.setattr(maintenance, "_PERIOD_S", 0.01)
+    monkeypatch.setattr(Compactor, "compact", compact)
+    settings = ServeSettings(database_url=f"sqlite:///{tmp_path}/one.db")
+    async with in_process(settings) as (app, client):
+        (await client.put("/v1/streams/calls/one", json={})).raise_for_status()
+        await compacting.wait()
+        wanted = {"streams": ["calls/one"]} | OF_READERS
+        (await client.put(group, json=wanted)).raise_for_status()
+        (await client.post(f"{group}/readers/dead")).raise_for_status()
+        (known,) = app.parts.groups
+        assert list(known.state.readers) == ["dead"]
+        await until(lambda: not known.state.readers)

@@ -47,21 +47,17 @@ def test_a_batch_is_stored_once_by_its_number(log: LogApi) -> None:
     assert log.tail() == {"0": 6, "1": 3}
 
 
-def test_a_batch_that_is_sent_twice_at_once_is_stored_once(database_url: str) -> None:
-    async def scene() -> None:
-        async with serving(database_url) as log:
-            await log.create(segments=1)
-            calls = TransactionCalls(log.parts.sequencer, log.parts.database, log.state)
-            job = JobBatch(1, Source("job", of_its_own=True), seal=False)
-            events = batch_of(numbered(0, 2))
-            twice = [calls.append_batch(job, events=events) for _ in range(2)]
-            outcomes = sorted(
-                await asyncio.gather(*twice), key=lambda one: one.position is None
-            )
-            assert [one[:2] for one in outcomes] == [(1, {0: 2}), (1, None)]
-            assert (await log.read(0))[1] == numbered(0, 2)
-
-    asyncio.run(scene())
+@pytest.mark.anyio
+async def test_a_batch_that_is_sent_twice_at_once_is_stored_once(database_url: str) -> None:
+    async with serving(database_url) as log:
+        await log.create(segments=1)
+        calls = TransactionCalls(log.parts.sequencer, log.parts.database, log.state)
+        job = JobBatch(1, Source("job", of_its_own=True), seal=False)
+        events = batch_of(numbered(0, 2))
+        twice = [calls.append_batch(job, events=events) for _ in range(2)]
+        outcomes = sorted(await asyncio.gather(*twice), key=lambda one: one.position is None)
+        assert [one[:2] for one in outcomes] == [(1, {0: 2}), (1, None)]
+        assert (await log.read(0))[1] == numbered(0, 2)
 
 
 def test_an_empty_batch_notes_its_time(log: LogApi) -> None:
@@ -130,7 +126,7 @@ def test_a_batch_seals_the_stream_once_its_writer_is_alone(log: LogApi) -> None:
     assert append_batch(log, 5, rows)["code"] == "stream_sealed"
 
 
-def test_the_last_number_is_told_before_every_other_check(log: LogApi) -> None:
+def test_the_last_number_is_returned_before_every_other_check(log: LogApi) -> None:
     incarnation = log.register("job")["incarnation"]
     assert append_batch(log, 3, [])["code"] == "incarnation_required"
     append_batch(log, 3, [], incarnation=incarnation)
@@ -138,8 +134,8 @@ def test_the_last_number_is_told_before_every_other_check(log: LogApi) -> None:
     fenced = append_batch(log, 4, [], incarnation=incarnation)
     assert (fenced["status"], fenced["code"]) == (409, "writer_fenced")
     for query in ({"incarnation": incarnation}, {"note_time": "when?"}, {}):
-        told = append_batch(log, 3, transactions=["no-such"], **query)
-        assert (told["duplicate"], told["last"]) == (True, 3)
+        repeated = append_batch(log, 3, transactions=["no-such"], **query)
+        assert (repeated["duplicate"], repeated["last"]) == (True, 3)
 
 
 def test_the_last_number_outlives_a_restart_and_the_writer(serve: Serve) -> None:

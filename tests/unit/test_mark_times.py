@@ -1,9 +1,7 @@
 """When marks are made: not before their interval is over, then without being asked for, and at once after a start."""
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -14,23 +12,19 @@ from controller.streams import stream as streams
 from controller.streams.stream import StreamState
 from tests.patience import until
 from tests.service.in_process import in_process
+from tests.service.shop import Open
 from tidegauge.names import StreamName
 
 NOON = 1_704_110_400_000
 DAY_MS = 86_400_000
 STREAM = "/v1/streams/tests/one"
-Scene = Callable[[ControllerApp, httpx.AsyncClient], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def play(database_url: str) -> Callable[[Scene], None]:
-    """Run a scene with a new service and a client of it."""
-
-    async def run(scene: Scene) -> None:
-        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
-            await scene(app, client)
-
-    return lambda scene: asyncio.run(run(scene))
+async def served(database_url: str) -> AsyncIterator[tuple[ControllerApp, httpx.AsyncClient]]:
+    """A new service, and a client of it."""
+    async with in_process(ServeSettings(database_url=database_url)) as app_and_client:
+        yield app_and_client
 
 
 async def _let_slow_hold(app: ControllerApp, client: httpx.AsyncClient) -> StreamState:
@@ -57,50 +51,39 @@ async def _change(client: httpx.AsyncClient, **settings: int) -> None:
     changed.raise_for_status()
 
 
-def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_idly_for_its_end(
-    play: Callable[[Scene], None],
+@pytest.mark.anyio
+async def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_idly_for_its_end(
+    served: tuple[ControllerApp, httpx.AsyncClient],
 ) -> None:
-    async def scene(app: ControllerApp, client: httpx.AsyncClient) -> None:
-        batches = 0
+    app, client = served
+    batches = 0
 
-        def count(_size: int, _seconds: float) -> None:
-            nonlocal batches
-            batches += 1
+    def count(_size: int, _seconds: float) -> None:
+        nonlocal batches
+        batches += 1
 
-        state = await _let_slow_hold(app, client)
-        await _change(client, mark_interval_ms=2_000)
-        app.parts.sequencer.on_batch = count
-        await until(lambda: state.watermark == NOON + 5)
-        assert batches < 30
-
-    play(scene)
+    state = await _let_slow_hold(app, client)
+    await _change(client, mark_interval_ms=2_000)
+    app.parts.sequencer.on_batch = count
+    await until(lambda: state.watermark == NOON + 5)
+    assert batches < 30
 
 
-def test_a_shorter_interval_of_marks_holds_for_clocks_that_run_already(
-    play: Callable[[Scene], None],
+@pytest.mark.anyio
+async def test_a_shorter_interval_of_marks_holds_for_clocks_that_run_already(
+    served: tuple[ControllerApp, httpx.AsyncClient],
 ) -> None:
-    async def scene(app: ControllerApp, client: httpx.AsyncClient) -> None:
-        state = await _let_slow_hold(app, client)
-        await _change(client, mark_interval_ms=DAY_MS)
-        await _change(client, mark_interval_ms=0)
-        await until(lambda: state.watermark == NOON + 5)
-
-    play(scene)
+    app, client = served
+    state = await _let_slow_hold(app, client)
+    await _change(client, mark_interval_ms=DAY_MS)
+    await _change(client, mark_interval_ms=0)
+    await until(lambda: state.watermark == NOON + 5)
 
 
 def test_a_machine_that_started_a_moment_ago_makes_marks_at_once(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    open_shop: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = time.monotonic()
     monkeypatch.setattr(streams, "monotonic", lambda: time.monotonic() - started)
-
-    async def noted() -> int | None:
-        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
-            settings = {"log": "external", "mark_interval_ms": DAY_MS}
-            await client.put("/v1/streams/tests/one", json=settings)
-            report = {"time": 5, "position": {"0": 1}}
-            answer = await client.post("/v1/streams/tests/one/writers/w/note-time", json=report)
-        watermark: int | None = answer.raise_for_status().json()["watermark"]
-        return watermark
-
-    assert asyncio.run(noted()) == 5
+    shop = open_shop(mark_interval_ms=DAY_MS)
+    assert shop.note("w", 5, 1)["watermark"] == 5

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENCE_S
 from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import down_set
@@ -65,70 +64,10 @@ def test_the_keys_of_these_tests_lie_where_they_should() -> None:
     assert key_hash(LOW) < 0.5 < key_hash(HIGH)
 
 
-def test_a_note_waits_for_what_was_written_before_it() -> None:
-    outbox = _outbox()
-    _write(outbox)
-    outbox.note(10)
-    assert outbox.send_notes(10) == []
-    outbox.acknowledge(_take(outbox), 41)
-    assert outbox.send_notes(10) == [(10, {0: 41})]
-
-
-def test_a_note_does_not_cover_what_was_written_after_it_in_the_same_batch() -> None:
-    outbox = _outbox()
-    _write(outbox)
-    outbox.note(10)
-    _write(outbox)
-    _write(outbox)
-    outbox.acknowledge(_take(outbox), 43)
-    assert outbox.send_notes(10) == [(10, {0: 41})]
-
-
 def test_a_note_with_nothing_new_before_it_is_ready_at_once() -> None:
     outbox = _outbox()
     outbox.note(10)
     assert outbox.send_notes(10) == [(10, {})]
-
-
-def test_a_note_names_only_the_segments_that_changed() -> None:
-    outbox = _outbox()
-    _write(outbox, LOW)
-    outbox.note(10)
-    outbox.acknowledge(_take(outbox, 0), 1)
-    _write(outbox, HIGH)
-    outbox.note(20)
-    outbox.acknowledge(_take(outbox, 1), 7)
-    assert outbox.send_notes(10) == [(10, {0: 1}), (20, {1: 7})]
-
-
-def test_a_note_of_something_stored_before_it_was_made_names_it() -> None:
-    outbox = _outbox()
-    _write(outbox)
-    outbox.acknowledge(_take(outbox), 5)
-    _write(outbox)
-    outbox.note(10)
-    assert outbox.send_notes(10) == []
-    outbox.acknowledge(_take(outbox), 9)
-    assert outbox.send_notes(10) == [(10, {0: 9})]
-
-
-def test_a_note_takes_over_the_one_before_it_when_nothing_was_written_in_between() -> None:
-    outbox = _outbox()
-    _write(outbox)
-    outbox.note(10)
-    outbox.note(20)
-    assert len(outbox.noter.notes) == 1
-    outbox.acknowledge(_take(outbox), 1)
-    assert outbox.send_notes(10) == [(20, {0: 1})]
-
-
-def test_a_note_does_not_take_over_one_that_is_on_its_way() -> None:
-    outbox = _outbox()
-    outbox.note(10)
-    assert outbox.send_notes(10) == [(10, {})]
-    outbox.note(20)
-    outbox.noter.accept()
-    assert outbox.send_notes(10) == [(20, {})]
 
 
 def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
@@ -139,23 +78,6 @@ def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
     with pytest.raises(InvalidTimeError):
         outbox.note(END_OF_TIME)
     assert len(outbox.noter.notes) == 0
-
-
-def test_what_a_writer_was_told_becomes_its_promise_and_a_lower_time_is_refused() -> None:
-    outbox = _outbox()
-    assert outbox.noter.promise(None) is None
-    assert outbox.noter.promise(10) == 10
-    with pytest.raises(InvalidTimeError):
-        outbox.note(9)
-
-
-def test_a_note_that_waits_is_not_contradicted_by_what_the_writer_was_told() -> None:
-    outbox = _outbox()
-    _write(outbox)
-    outbox.note(7)
-    assert outbox.noter.promise(10) == 7
-    outbox.note(8)
-    assert outbox.noter.promise(5) == 5
 
 
 def test_senders_are_woken_for_the_first_event_and_for_a_full_batch() -> None:
@@ -201,26 +123,6 @@ def test_nothing_written_after_a_goal_delays_it() -> None:
     assert outbox.send_notes(10) == [(10, {0: 1})]
     outbox.noter.accept()
     assert outbox.is_settled(goal)
-
-
-def test_a_full_outbox_says_so_until_something_is_stored() -> None:
-    outbox = _outbox(limit_bytes=100)
-    _write(outbox)
-    _write(outbox)
-    assert outbox.is_full
-    outbox.acknowledge(_take(outbox), 2)
-    assert not outbox.is_full
-    assert outbox.unstored == 0
-
-
-def test_whoever_waits_for_room_goes_on_when_there_is_some() -> None:
-    outbox = _outbox(limit_bytes=60)
-    _write(outbox)
-    waiter = threading.Thread(target=outbox.wait_for_room)
-    waiter.start()
-    outbox.acknowledge(_take(outbox), 1)
-    waiter.join(PATIENCE_S)
-    assert not waiter.is_alive()
 
 
 def test_a_closed_outbox_takes_nothing_more() -> None:

@@ -1,4 +1,4 @@
-"""Readers of a group: nothing is skipped, whoever stops, is fenced, or is not told what became of it.
+"""Readers of a group: nothing is skipped, whoever stops, is fenced, or never learns what became of a call.
 
 The simulation judges what groups of them read under all faults.
 """
@@ -82,7 +82,7 @@ def test_segments_are_read_in_turn_however_much_is_in_each(
     assert sorted(first[:3]) == sorted(first[3:]) == [0, 1, 2]
 
 
-def test_a_reader_goes_on_when_it_is_not_told_what_became_of_its_changes(
+def test_a_reader_goes_on_when_it_never_learns_what_became_of_its_changes(
     shop: Shop, group: ReaderGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, confirmed = httpx.AsyncClient.send, count()
@@ -118,10 +118,10 @@ def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
     assert group.get_time_window(shop.name).lower is None
     with shop.reader() as reader:
         while reader.read_next(wait_ms=0, limit=10):
-            told = shop.client.get(path, params={"stream": shop.name}).json()
+            answer = shop.client.get(path, params={"stream": shop.name}).json()
             window = group.get_time_window(shop.name)
-            assert TimeWindow(told["lower"], told["upper"]) == window
-            assert {int(n): at for n, at in told["position"].items()} == group.position(
+            assert TimeWindow(answer["lower"], answer["upper"]) == window
+            assert {int(n): at for n, at in answer["position"].items()} == group.position(
                 shop.name
             )
         assert reader.get_time_window(shop.name) == TimeWindow(1_000 + EVENTS, None)
@@ -367,7 +367,7 @@ def test_reading_on_costs_one_round_trip_and_waiting_one_call(
         assert (calls.kinds, calls.rounds) == (["tail"] * 3, 3)
 
 
-# The only reader of a group: it begins where it is told, and fences whoever read before.
+# The only reader of a group: it begins where its engine says, and fences whoever read before.
 
 
 def _exclusive(shop: Shop) -> ExclusiveReader:

@@ -87,26 +87,17 @@ def test_a_marker_is_noted_at_once_and_covers_exactly_what_is_before_it(shop: Sh
         assert shop.mark == (NOON, {"0": 2})
 
 
-def test_an_asynchronous_writer_notes_by_itself(shop: Shop) -> None:
-    async def write() -> int:
-        strategy = BoundedOutOfOrderness(TEN_SECONDS)
-        async with AsyncWriter(shop.url, shop.name, "one", strategy=strategy) as writer:
-            await writer.write("1", key="k", event_time=NOON)
-            await writer.write("2", key="k", event_time=_wall_ms() + 2 * HOUR)
-            await asyncio.to_thread(wait_until, _stands(shop, NOON - 10_000))
-            return writer.future_events
-
-    assert asyncio.run(write()) == 1
-
-
-def test_what_is_too_far_in_the_future_is_up_to_the_stream(open_shop: Open) -> None:
-    for skew_ms in (24 * HOUR, None):
-        shop = open_shop(log="embedded", max_future_skew_ms=skew_ms)
-        at = _wall_ms() + 2 * HOUR
-        with shop.writer(strategy=MonotonousTimestamps()) as writer:
-            writer.write("1", key="k", event_time=at)
-            wait_until(_stands(shop, at))
-            assert writer.future_events == 0
+@pytest.mark.parametrize(("skew_ms", "future"), [(HOUR, 1), (24 * HOUR, 0), (None, 0)])
+def test_what_is_too_far_in_the_future_is_up_to_the_stream(
+    open_shop: Open, skew_ms: int | None, future: int
+) -> None:
+    shop = open_shop(log="embedded", max_future_skew_ms=skew_ms)
+    now, then = _wall_ms(), _wall_ms() + 2 * HOUR
+    with shop.writer(strategy=MonotonousTimestamps()) as writer:
+        for time_ms in (now, then):
+            writer.write("1", key="k", event_time=time_ms)
+        wait_until(_stands(shop, now if future else then))
+        assert writer.future_events == future
 
 
 def test_a_writer_may_promise_more_than_its_strategy_and_never_less(shop: Shop) -> None:
@@ -161,20 +152,18 @@ def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(shop: Shop) -> N
         assert _blocked_callers(writer) == 0
 
 
-def test_the_clock_of_idleness_stands_while_an_asynchronous_writer_is_blocked(
+@pytest.mark.anyio
+async def test_the_clock_of_idleness_stands_while_an_asynchronous_writer_is_blocked(
     shop: Shop,
 ) -> None:
-    async def write() -> None:
-        async with AsyncWriter(shop.url, shop.name, "one", **BLOCKED) as writer:
-            await until(lambda: _is_at_work(writer))
-            await writer.write("fills the buffer", key="k")
-            blocked = asyncio.create_task(writer.write("waits", key="k"))
-            await until(lambda: _blocked_callers(writer) == 1)
-            await writer.flush()
-            await blocked
-            assert _blocked_callers(writer) == 0
-
-    asyncio.run(write())
+    async with AsyncWriter(shop.url, shop.name, "one", **BLOCKED) as writer:
+        await until(lambda: _is_at_work(writer))
+        await writer.write("fills the buffer", key="k")
+        blocked = asyncio.create_task(writer.write("waits", key="k"))
+        await until(lambda: _blocked_callers(writer) == 1)
+        await writer.flush()
+        await blocked
+        assert _blocked_callers(writer) == 0
 
 
 def test_a_second_strategy_and_an_interval_of_nothing_are_refused() -> None:
@@ -201,18 +190,15 @@ def test_a_reporter_notes_with_the_position_it_was_shown(open_shop: Open) -> Non
     assert (left["time"], left["position"]) == (NOON + 50_000, {"0": 6, "1": 8})
 
 
-def test_an_asynchronous_reporter_notes_a_marker_at_once(open_shop: Open) -> None:
+@pytest.mark.anyio
+async def test_an_asynchronous_reporter_notes_a_marker_at_once(open_shop: Open) -> None:
     shop = open_shop()
     strategy = Punctuated(lambda event: event.event_time if event.source == 7 else None)
-
-    async def report() -> None:
-        options: Any = {"strategy": strategy, "note_interval": NEVER}
-        async with AsyncTimeReporter(shop.url, shop.name, "api-1", **options) as reporter:
-            await reporter.observe(NOON + 1, {0: 5}, source=6)
-            await reporter.observe(NOON, {0: 6}, source=7)
-            await asyncio.to_thread(wait_until, _stands(shop, NOON))
-
-    asyncio.run(report())
+    options: Any = {"strategy": strategy, "note_interval": NEVER}
+    async with AsyncTimeReporter(shop.url, shop.name, "api-1", **options) as reporter:
+        await reporter.observe(NOON + 1, {0: 5}, source=6)
+        await reporter.observe(NOON, {0: 6}, source=7)
+        await asyncio.to_thread(wait_until, _stands(shop, NOON))
     assert shop.mark == (NOON, {"0": 6})
 
 
@@ -225,20 +211,20 @@ def test_a_reporter_that_leaves_says_the_last_time_of_its_strategy(open_shop: Op
     assert (left["state"], left["time"], left["position"]) == ("left", NOON, {"0": 5})
 
 
-def test_a_reporter_tells_that_its_note_was_fenced_at_the_next_call(open_shop: Open) -> None:
+def test_a_reporter_raises_at_the_next_call_that_its_note_was_fenced(open_shop: Open) -> None:
     shop = open_shop()
     reporter = shop.reporter(strategy=MonotonousTimestamps(), note_interval=SOON)
     reporter.observe(NOON, {0: 5})
     shop.says("api-1", "register")
 
-    def is_told() -> bool:
+    def is_raised() -> bool:
         try:
             reporter.observe(_wall_ms(), {0: 6})
         except WriterFencedError:
             return True
         return False
 
-    wait_until(is_told)
+    wait_until(is_raised)
     with pytest.raises(WriterFencedError):
         reporter.close()
 

@@ -7,7 +7,7 @@ SECONDS = 1_704_110_400
 NEVER = 2**62
 
 
-def test_registering_tells_where_to_go_on_and_the_watermark_waits_there(shop: Shop) -> None:
+def test_registering_returns_where_to_go_on_and_the_watermark_waits_there(shop: Shop) -> None:
     shop.notes("api-2", NOON, 10)
     assert shop.says("api-1", "register") == {
         "incarnation": 1,

@@ -141,15 +141,15 @@ def test_closing_stays_a_member_and_leaving_does_not(shop: Shop) -> None:
 
 
 def test_closing_notes_the_last_time_again_with_the_final_position(shop: Shop) -> None:
-    with shop.writer("one") as writer:
+    with shop.writer() as writer:
         writer.note_time(1_000)
+        writer.flush()
         writer.write("1", key="k", event_time=1_000)
-    with shop.writer("two", first_time=1_000) as other:
-        other.note_time(2_000)
-    with shop.writer("one") as writer:
+        writer.flush()
+        assert [one["position"] for one in shop.writers()] == [{}]
+    assert [one["position"] for one in shop.writers()] == [{"0": 1}]
+    with shop.writer() as writer:
         assert writer.position == {0: 1}
-        writer.note_time(2_000)
-    assert shop.marks()[-1] == (2_000, {0: 1})
 
 
 def test_leaving_the_block_on_an_exception_stores_what_was_written(shop: Shop) -> None:
@@ -162,13 +162,11 @@ def test_leaving_the_block_on_an_exception_stores_what_was_written(shop: Shop) -
     assert shop.numbers() == [1]
 
 
-def test_a_writer_that_noted_time_before_it_opened_keeps_its_word(shop: Shop) -> None:
-    async def note() -> None:
-        writer = _asynchronous(shop)
-        writer.note_time(1_000)
-        await writer.close()
-
-    asyncio.run(note())
+@pytest.mark.anyio
+async def test_a_writer_that_noted_time_before_it_opened_keeps_its_word(shop: Shop) -> None:
+    writer = _asynchronous(shop)
+    writer.note_time(1_000)
+    await writer.close()
     assert shop.marks() == [(1_000, {0: 0})]
 
 
@@ -183,20 +181,17 @@ def test_a_full_buffer_makes_writers_wait_and_nothing_is_lost(shop: Shop) -> Non
     assert shop.numbers() == list(range(500))
 
 
-def test_an_asynchronous_writer_waits_while_the_buffer_is_full(shop: Shop) -> None:
+@pytest.mark.anyio
+async def test_an_asynchronous_writer_waits_while_the_buffer_is_full(shop: Shop) -> None:
     values = [str(number).rjust(100) for number in range(500)]
-
-    async def write() -> None:
-        async with _asynchronous(shop, **SMALL) as writer:
-            for value in values[:250]:
-                await writer.write(value, key="k")
-                assert writer.unstored <= 40
-            await writer.write_many(values[250:], keys=["k"] * 250)
-            assert 0 < writer.unstored <= 40
-            await writer.flush()
-            assert writer.unstored == 0
-
-    asyncio.run(write())
+    async with _asynchronous(shop, **SMALL) as writer:
+        for value in values[:250]:
+            await writer.write(value, key="k")
+            assert writer.unstored <= 40
+        await writer.write_many(values[250:], keys=["k"] * 250)
+        assert 0 < writer.unstored <= 40
+        await writer.flush()
+        assert writer.unstored == 0
     assert shop.numbers() == list(range(500))
 
 
@@ -282,22 +277,21 @@ def test_a_reporter_notes_time_for_a_log_of_its_own(open_shop: Open) -> None:
     assert shop.states() == {"api-1": "active"}
 
 
-def test_a_reporter_leaves_behind_the_notes_that_are_on_their_way(open_shop: Open) -> None:
+@pytest.mark.anyio
+async def test_a_reporter_leaves_behind_the_notes_that_are_on_their_way(
+    open_shop: Open,
+) -> None:
     shop = open_shop()
-
-    async def report() -> None:
-        reporter = AsyncTimeReporter(shop.url, shop.name, "api-1")
-        await reporter.note_time(1_000, {0: 1})
-        notes = [
-            asyncio.create_task(reporter.note_time(time, {0: time})) for time in (2_000, 3_000)
-        ]
-        await asyncio.sleep(0)  # both have begun; the second waits for the first
-        leaving = asyncio.create_task(reporter.leave())
-        await asyncio.gather(*notes, leaving)
-        with pytest.raises(WriterClosedError):
-            await reporter.note_time(4_000, {0: 4_000})
-
-    asyncio.run(report())
+    reporter = AsyncTimeReporter(shop.url, shop.name, "api-1")
+    await reporter.note_time(1_000, {0: 1})
+    notes = [
+        asyncio.create_task(reporter.note_time(time, {0: time})) for time in (2_000, 3_000)
+    ]
+    await asyncio.sleep(0)  # both have begun; the second waits for the first
+    leaving = asyncio.create_task(reporter.leave())
+    await asyncio.gather(*notes, leaving)
+    with pytest.raises(WriterClosedError):
+        await reporter.note_time(4_000, {0: 4_000})
     assert shop.states() == {"api-1": "left"}
 
 
