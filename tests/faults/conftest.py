@@ -6,7 +6,6 @@ from tests.service.fixtures import (
     open_shop,
     own_cluster,
     short_leases,
-    world,
 )
 
-__all__ = ["log", "one_authority", "open_shop", "own_cluster", "short_leases", "world"]
+__all__ = ["log", "one_authority", "open_shop", "own_cluster", "short_leases"]

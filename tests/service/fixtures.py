@@ -12,7 +12,6 @@ from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 from tests.service.log_api import LogApi
 from tests.service.shop import Open, Shop
-from tests.simulation.quiet import QuietWorld, quiet_world
 
 _NUMBERS = count(1)
 
@@ -53,10 +52,3 @@ def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
     """Make streams of this test's own on the shared server."""
     with ExitStack() as shops:
         yield lambda **settings: shops.enter_context(Shop(shared_server.url, **settings))
-
-
-@pytest.fixture
-def world(request: pytest.FixtureRequest) -> Iterator[QuietWorld]:
-    """A controller under virtual time, or as many as a test asks for."""
-    with quiet_world(getattr(request, "param", 1)) as world:
-        yield world

@@ -102,6 +102,24 @@ def _run(service: ScalingService, work: Callable[[AsyncWriter], Awaitable[None]]
     asyncio.run(run())
 
 
+def test_what_was_not_stored_goes_to_the_segments_after_a_split() -> None:
+    service = ScalingService(Topology.of_equal_ranges(1))
+
+    async def work(writer: AsyncWriter) -> None:
+        await writer.write("1", key=LOW)
+        await writer.flush()
+        service.scale([0], [(0.0, 0.5), (0.5, 1.0)])
+        await writer.write("2", key=LOW)
+        await writer.write("3", key=HIGH)
+        writer.note_time(10)
+        await writer.write("4", key=LOW)
+
+    _run(service, work)
+    assert service.described == 1  # when it was opened: the refusal told the rest
+    assert service.events == {0: ["1"], 1: ["2", "4"], 2: ["3"]}
+    assert service.reports == [(10, {0: 1, 1: 1, 2: 1}), (10, {0: 1, 1: 2, 2: 1})]
+
+
 def test_a_writer_asks_where_a_refusal_builds_on_what_it_does_not_know() -> None:
     service = ScalingService(Topology.of_equal_ranges(2))
 
@@ -137,6 +155,34 @@ def test_a_batch_that_was_stored_before_the_seal_is_not_stored_again() -> None:
     _run(service, work)
     assert service.events == {0: ["1"], 1: ["2"]}
     assert service.reports == [(10, {0: 1}), (10, {0: 1, 1: 1})]
+
+
+def test_a_merged_segment_waits_for_what_is_on_its_way_to_its_predecessors() -> None:
+    service = ScalingService(Topology.of_equal_ranges(2))
+    high_may_go = asyncio.Event()
+
+    async def hold_high(segment: int) -> None:
+        if segment == 1:
+            await high_may_go.wait()
+
+    service.before_append = hold_high
+
+    async def work(writer: AsyncWriter) -> None:
+        await writer.write("high 1", key=HIGH)
+        await writer.write("low 1", key=LOW)
+        await _let_all_do_what_they_can()
+        service.scale([0, 1], [(0.0, 1.0)])
+        await writer.write("low 2", key=LOW)
+        await _let_all_do_what_they_can()
+        await writer.write("high 2", key=HIGH)
+        writer.note_time(10)
+        await _let_all_do_what_they_can()
+        assert service.events[2] == []
+        high_may_go.set()
+
+    _run(service, work)
+    assert service.events == {0: ["low 1"], 1: [], 2: ["high 1", "low 2", "high 2"]}
+    assert service.reports[0] == (10, {0: 1, 2: 3})
 
 
 def test_a_report_does_not_go_back_behind_a_segment_it_has_passed() -> None:
