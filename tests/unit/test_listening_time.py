@@ -113,3 +113,15 @@ def _read_back_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
         await restore(self)
 
     monkeypatch.setattr(Registry, "restore_all", slow)
+
+
+@pytest.mark.parametrize("world", [2], indirect=True)
+def test_a_controller_that_was_suspended_trusts_no_lease_of_before(world: QuietWorld) -> None:
+    holder = world.holder
+
+    async def is_certain() -> bool:
+        return holder.app.process.right.is_certain
+
+    assert world.wait(holder.node.spawn(is_certain(), name="before"))
+    holder.node.pause_for(60, suspends=True)
+    assert not world.wait(holder.node.spawn(is_certain(), name="after"))
