@@ -19,7 +19,7 @@ from spark_source.processing import (
     bucket_of,
 )
 from spark_source.testing import ProcessorHarness
-from tests.conformance.processors import Counter, Echo, Rearm, Timeout
+from tests.conformance.processors import Counter, Delete, Echo, Timeout
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -288,17 +288,6 @@ def test_events_of_two_sources_may_have_the_same_place() -> None:
     assert step.handled == 3
 
 
-def test_the_end_of_time_is_above_every_time() -> None:
-    processor = Calls(
-        lambda _, __, ctx: ctx.set_timer("t", END_OF_TIME),
-        lambda _, __, ctx: ctx.emit(ctx.time_ms),
-    )
-    harness = ProcessorHarness(processor)
-    harness.send("a", END_OF_TIME, None)
-    harness.advance(END_OF_TIME - 1)
-    assert harness.end().out == [(END_OF_TIME,)]
-
-
 @pytest.mark.parametrize(
     ("bound", "next_bound"), [(None, 11), (10, 11), (11, 26), (25, 26), (26, None)]
 )
@@ -310,9 +299,13 @@ def test_the_next_bound_is_the_least_that_releases_an_event_or_fires_a_timer(
     assert operator.step(before.state, bound, []).next_bound == next_bound
 
 
-def test_nothing_is_due_after_the_end_if_timers_are_suspended() -> None:
-    step = ended(Rearm(10), None, at_end="suspend")
-    assert (step.timers, step.next_bound) == (1, None)
+def test_timers_of_one_time_fire_in_the_order_of_setting_after_a_restart() -> None:
+    harness = ProcessorHarness(Delete())
+    harness.send("a", 10, 1)  # sets x and y for 20
+    harness.send("a", 10, 2)  # sets x anew, for the same time
+    harness.advance()
+    assert harness.advance(11).timers == 2
+    assert harness.advance(21).out == [("a", 20, "y"), ("a", 20, "x")]
 
 
 def test_state_of_another_number_of_buckets_is_refused() -> None:

@@ -51,51 +51,25 @@ def test_an_extra_is_installed_from_a_checkout_or_a_wheel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "statement", "needs", "extra"),
+    ("name", "missing", "extra"),
     [
-        (
-            "pyspark",
-            "from spark_source import read_stream",
-            "spark_source.read_stream needs pyspark",
-            "spark",
-        ),
-        (
-            "pyspark",
-            "from spark_source import ProgressListener",
-            "spark_source.ProgressListener needs pyspark",
-            "spark",
-        ),
-        (
-            "httpx",
-            "from reader_client import StreamClient",
-            "reader_client.StreamClient needs httpx",
-            "reporter",
-        ),
-        (
-            "httpx",
-            "from writer_client import TimeReporter",
-            "writer_client.TimeReporter needs httpx",
-            "reporter",
-        ),
-        (
-            "pyarrow",
-            "from writer_client import Writer",
-            "writer_client.Writer needs pyarrow",
-            "writer",
-        ),
-        (
-            "confluent_kafka",
-            "import writer_client.kafka",
-            "writer_client.kafka needs confluent_kafka",
-            "kafka",
-        ),
-        ("typer", "from tidegauge_cli import main; main()", "typer is not installed", "cli"),
+        ("spark_source.read_stream", "pyspark", "spark"),
+        ("spark_source.ProgressListener", "pyspark", "spark"),
+        ("reader_client.StreamClient", "httpx", "reporter"),
+        ("writer_client.TimeReporter", "httpx", "reporter"),
+        ("writer_client.Writer", "pyarrow", "writer"),
+        ("writer_client.kafka", "confluent_kafka", "kafka"),
     ],
 )
-def test_a_missing_package_names_the_extra(
-    missing: str, statement: str, needs: str, extra: str
-) -> None:
-    assert _import_without(missing, statement) == f"{needs}; {how_to_install(extra)}"
+def test_a_missing_package_names_the_extra(name: str, missing: str, extra: str) -> None:
+    package, _, needed = name.partition(".")
+    shown = _import_without(missing, f"from {package} import {needed}")
+    assert shown == f"{name} needs {missing}; {how_to_install(extra)}"
+
+
+def test_the_command_line_names_the_extra_that_it_lacks() -> None:
+    shown = _import_without("typer", "from tidegauge_cli import main; main()")
+    assert shown == f"typer is not installed; {how_to_install('cli')}"
 
 
 def test_operators_and_their_harness_need_no_spark() -> None:

@@ -16,7 +16,6 @@ from spark_source.operators.window_rows import LATE_BELOW
 from spark_source.operators.windows import WindowOperator
 from spark_source.processing import (
     LocalDayWindows,
-    MissingEventTimeError,
     SessionWindows,
     SlidingWindows,
     StateMismatchError,
@@ -124,13 +123,6 @@ def test_sums_of_decimals_are_decimals_and_means_are_doubles(assigner: Assigner)
         aggregates.mean("value"), money, values, of=pa.float64(), assigner=assigner
     )
     assert mean == 0.15
-
-
-def test_a_row_without_event_time_is_refused_before_it_is_merged() -> None:
-    for assigner in (TUMBLING, SESSION):
-        operator = ArrowOperator(WindowSettings(assigner=assigner, aggregates={"n": count()}))
-        with pytest.raises(MissingEventTimeError, match="offset 7 of segment 3"):
-            operator.step(None, None, [("a", 1, 3, 6, 1), ("a", None, 3, 7, 1)])
 
 
 def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
