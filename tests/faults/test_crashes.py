@@ -9,9 +9,10 @@ import random
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import count, cycle, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from tests.nursery import Fork
 from tests.patience import PATIENCE_S, until, wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
-from tests.service.controllers import LEASE_MS, answers, controller, is_ready
+from tests.service.controllers import LEASE_MS, answers, controllers, is_ready
 from tidegauge.marks import Mark
 from writer_client import AsyncWriter
 
@@ -56,9 +57,8 @@ class _ChangedItsMindError(Exception):
 class Book:
     """What clients were told."""
 
-    written: dict[str, int] = field(default_factory=dict)
-    """How many events of each writer were acknowledged, in their order."""
     noted: dict[str, int] = field(default_factory=dict)
+    """The latest time of each writer; all of its events up to it were acknowledged, in order."""
     marks: dict[int, Mark] = field(default_factory=dict)
     is_over: bool = False
 
@@ -77,7 +77,7 @@ async def _write(url: str, name: str, book: Book) -> None:
                 await writer.write(f"{name} {time}", key=name, event_time=time)
                 writer.note_time(time)
                 await writer.flush()
-            book.written[name] = book.noted[name] = time
+            book.noted[name] = time
             if book.is_over:
                 return
             if time % 4 == 0:
@@ -90,7 +90,7 @@ async def _write(url: str, name: str, book: Book) -> None:
 def _values_of(name: str, book: Book) -> list[str]:
     return [
         f"{name} {time}{part}"
-        for time in range(1, book.written[name] + 1)
+        for time in range(1, book.noted[name] + 1)
         for part in ([" a", " b"] if time % 3 == 0 else [""])
     ]
 
@@ -101,70 +101,60 @@ async def _watch(client: AsyncStreamClient, book: Book) -> None:
             book.marks[mark.revision] = mark
 
 
-class Cast(NamedTuple):
-    """What can fail: one server, or two over PostgreSQL, of which one holds and the other stands by."""
+class Scene(NamedTuple):
+    """Servers, and what can befall them."""
 
     servers: list[ServerProcess]
-    cluster: Cluster | None
-
-    def kill(self) -> None:
-        """Kill whoever holds the database, and start it again."""
-        holder = self._holder()
-        holder.kill()
-        _start(holder)
-
-    def pause(self) -> None:
-        """Stop whoever holds the database until another one does."""
-        holder = self._holder()
-        holder.process.send_signal(signal.SIGSTOP)
-        others = [one for one in self.servers if one is not holder]
-        wait_until(lambda: any(map(is_ready, others)))
-        holder.process.send_signal(signal.SIGCONT)
-
-    def restart_database(self) -> None:
-        assert self.cluster is not None
-        self.cluster.restart()
-
-    def _holder(self) -> ServerProcess:
-        wait_until(lambda: any(map(is_ready, self.servers)))
-        return next(filter(is_ready, self.servers))
+    faults: list[Callable[[], None]]
 
 
 @pytest.fixture
-def cast(tmp_path: Path, database_kind: str, request: pytest.FixtureRequest) -> Iterator[Cast]:
-    cluster, url = None, f"sqlite:///{tmp_path}/tidegauge.db"
-    if database_kind == "postgresql":
-        cluster = request.getfixturevalue("own_cluster")
-        url = cluster.database()
-    with ExitStack() as stack:
-        servers = []
-        for name in ["one"] if cluster is None else ["one", "two"]:
-            (place := tmp_path / name).mkdir()
-            server = controller(place, url, lease_ms=LEASE_MS)
-            stack.callback(server.__exit__)
-            _start(server)
-            servers.append(server)
-        yield Cast(servers, cluster)
+def scene(
+    tmp_path: Path, database_kind: str, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
+    """One server on SQLite, or two on PostgreSQL, of which one holds and the other stands by."""
+    if database_kind == "sqlite":
+        with ServerProcess(tmp_path, database_url=f"sqlite:///{tmp_path}/one.db") as server:
+            yield Scene([server], [partial(_kill, [server])])
+        return
+    cluster: Cluster = request.getfixturevalue("own_cluster")
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as two:
+        kill, pause = partial(_kill, two.servers), partial(_pause, two.servers)
+        yield Scene(two.servers, [kill, pause, cluster.restart])
 
 
-def _start(server: ServerProcess) -> None:
-    server.launch()
-    wait_until(lambda: answers(server))
+def _holder(servers: list[ServerProcess]) -> ServerProcess:
+    wait_until(lambda: any(map(is_ready, servers)))
+    return next(filter(is_ready, servers))
+
+
+def _kill(servers: list[ServerProcess]) -> None:
+    """Kill whoever holds the database, and start it again."""
+    holder = _holder(servers)
+    holder.kill()
+    holder.launch()
+    wait_until(lambda: answers(holder))
+
+
+def _pause(servers: list[ServerProcess]) -> None:
+    """Stop whoever holds the database until another one does."""
+    holder = _holder(servers)
+    holder.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: any(is_ready(one) for one in servers if one is not holder))
+    holder.process.send_signal(signal.SIGCONT)
 
 
 def test_what_was_acknowledged_survives_all_of_it_once_in_order_and_whole(
-    cast: Cast, tmp_path: Path, effort: Effort
+    scene: Scene, tmp_path: Path, effort: Effort
 ) -> None:
     count = effort.times("kills, pauses and restarts", short=3, long=60)
-    faults = (
-        [cast.kill] if cast.cluster is None else [cast.kill, cast.pause, cast.restart_database]
-    )
-    asyncio.run(_play(cast, tmp_path / "read", islice(cycle(faults), count)))
+    asyncio.run(_play(scene.servers, tmp_path / "read", islice(cycle(scene.faults), count)))
 
 
-async def _play(cast: Cast, read: Path, faults: Iterable[Callable[[], None]]) -> None:
-    servers, book, moments = cast.servers, Book(), random.Random(7)
-    url = servers[-1].url
+async def _play(
+    servers: list[ServerProcess], read: Path, faults: Iterable[Callable[[], None]]
+) -> None:
+    url, book, moments = servers[-1].url, Book(), random.Random(7)
     async with (
         aclosing(AsyncStreamClient(url, STREAM, retry_for=PATIENCE)) as client,
         aclosing(AsyncReaderGroup(url, STREAM, retry_for=PATIENCE)) as group,
@@ -194,7 +184,7 @@ async def _play(cast: Cast, read: Path, faults: Iterable[Callable[[], None]]) ->
 
 async def _until_all_went_on(book: Book, read: Path) -> None:
     def seen() -> list[int]:
-        counts = [book.written.get(f"w{at}", 0) for at in range(4)]
+        counts = [book.noted.get(f"w{at}", 0) for at in range(4)]
         return [*counts, len(book.marks), len(_printed(read))]
 
     before = seen()
@@ -212,7 +202,7 @@ async def _check_log(client: AsyncStreamClient, book: Book) -> None:
         async for page in client.read(segment, 0, end):
             for value in page.batch["value"].to_pylist():
                 stored[value.decode().partition(" ")[0]].append(value.decode())
-    assert stored == {name: _values_of(name, book) for name in book.written}
+    assert stored == {name: _values_of(name, book) for name in book.noted}
 
 
 async def _check_marks(client: AsyncStreamClient, book: Book) -> None:
@@ -234,7 +224,7 @@ async def _check_readers(
 ) -> None:
     """Another reader gets all that was not confirmed, once; together they got everything."""
     found = Counter[str]()
-    tail = Counter(value for name in book.written for value in _values_of(name, book))
+    tail = Counter(value for name in book.noted for value in _values_of(name, book))
     async with AsyncReader(url, STREAM, "heir") as heir, asyncio.timeout(PATIENCE_S):
         while sum((await group.position(STREAM)).values()) < tail.total():
             found.update([one.value.decode() for one in await heir.read_next(wait_ms=100)])
