@@ -59,12 +59,16 @@ def test_an_address_that_cannot_be_served_is_refused(url: str, size: int, cure: 
     ],
 )
 def test_an_error_about_an_address_leaves_its_password_out(url: str) -> None:
-    with pytest.raises(DatabaseUnusableError) as refused:
-        open_right(ServeSettings(database_url=url))
+    for refuse in (
+        lambda: open_right(ServeSettings(database_url=url)),
+        lambda: open_database(url),
+    ):
+        with pytest.raises(DatabaseUnusableError) as refused:
+            refuse()
+        assert SECRET not in "".join(traceback.format_exception(refused.value))
     failed = _upgrade(url)
     assert failed.exit_code == 1
-    said = "".join(traceback.format_exception(refused.value))
-    assert SECRET not in said + failed.output + str(failed.exception)
+    assert SECRET not in failed.output + str(failed.exception)
 
 
 def test_an_address_is_shown_without_what_may_hold_a_password() -> None:
