@@ -11,14 +11,12 @@ from pyspark.sql import SparkSession
 
 from bench.harness import Row, service
 from bench.queries import spark_session
-from examples.flights.batches import cut, write_arrivals
+from examples.flights.batches import batches_of, cut, write_arrivals
 from examples.flights.data import truth
 from examples.flights.queries import (
     WindowQuery,
     baseline_query,
     events_read,
-    has_ended,
-    raise_failure,
 )
 from examples.flights.waiting import wait_until
 from examples.flights.windows import (
@@ -143,7 +141,7 @@ def _check(
     with HonestFeed(url, f"bench/{folder.name}") as feed:
         feed.create(segments=1)
         ours, progress = _read_live(spark, feed, readings, folder / "tidegauge")
-    batches = cut(arrivals, progress)
+    batches = cut(arrivals, batches_of(progress))
     check_rule(ours, close_windows(arrivals, batches["watermark"]))
     if judge(ours, batches["clock"], truth(arrivals)).wrong:
         msg = f"Tidegauge's windows of {folder.name} are not those of the data"
@@ -167,7 +165,7 @@ def _read_live(
     query = WindowQuery("tidegauge", df.withColumnsRenamed(names), folder)
 
     def wait(done: Callable[[], bool], what: str) -> None:
-        wait_until(done, what, go_on=lambda: raise_failure(query.query))
+        wait_until(done, what, go_on=query.check)
 
     written = 0
 
@@ -179,7 +177,7 @@ def _read_live(
         written += len(step.readings)
         wait(has_read, f"{written} readings")
     feed.seal()
-    wait(lambda: has_ended(query.query), "the end")
+    wait(query.has_ended, "the end")
     return query.finish(), query.query.recentProgress
 
 

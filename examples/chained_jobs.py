@@ -241,7 +241,7 @@ def main() -> int:
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
     asked = parser.parse_args()
 
-    flights = of_first_days(read_flights()[0], asked.days)
+    flights = of_first_days(read_flights(), asked.days)
     create_streams(asked.url, asked.scope)
     with StreamClient(asked.url, f"{asked.scope}/flights") as client:
         is_written = client.describe().final

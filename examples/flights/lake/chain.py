@@ -33,7 +33,7 @@ class Chain:
 
 
 def guessed_chain(arrivals: pd.DataFrame, files: int, delay_h: float) -> Chain:
-    """Find what silver and gold close if each takes the newest row less a delay as its watermark.
+    """Return what silver and gold close if each takes the newest row less a delay as its watermark.
 
     The arrivals have ``origin``, ``departed`` (ms) and ``batch``, one of so many files of bronze.
     """
@@ -49,7 +49,7 @@ def guessed_chain(arrivals: pd.DataFrame, files: int, delay_h: float) -> Chain:
 def _job(
     rows: pd.DataFrame, files: "pd.Series[int]", delay_h: float, *, size_ms: int
 ) -> tuple[pd.DataFrame, int]:
-    """Find the windows that one job closes, and how many flights it drops.
+    """Return the windows that one job closes, and how many flights it drops.
 
     The files of bronze are those that its batches rest on.
     """

@@ -1,26 +1,36 @@
-"""The three queries of the chain; each is run in a process of its own, by its name."""
+"""The three queries of the chain; each runs in a process of its own, with a Spark of its own.
+
+python -m examples.flights.lake.jobs silver FOLDER URL JARS
+"""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
-from typing import Protocol
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.flights.lake.jars import DELTA, delta_jars
-from examples.flights.queries import running_spark
-from examples.flights.replay import LIVE_BATCH
+from examples.flights.queries import LIVE_BATCH, running_spark
 from spark_source import append_to_table, follow, read_stream
 
 STREAM = "demo/flights"
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Code that runs for minutes never earns the second compilation.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # When the replay is over, every batch is looked up.
+    "spark.sql.streaming.minBatchesToRetain": "100000",
+}
+"""Settings of a small session that writes Delta tables."""
+
 _FLIGHT = "origin string, delay double, landed long"
-_LOOK_EVERY = "0.5 seconds"
-_PAUSE_S = 0.2
+_POLL = "0.5 seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +41,12 @@ class Lake:
     url: str
 
     def table(self, name: str) -> str:
-        """Name the folder of a table."""
+        """Return the place of a table."""
         return str(self.folder / name)
 
     def checkpoint(self, name: str) -> str:
-        """Name the folder of the checkpoint of the job that writes a table."""
+        """Return the place of the checkpoint of the job that writes a table."""
         return str(self.folder / f"{name}-checkpoint")
-
-
-class Job(Protocol):
-    """Starts the query that writes a table."""
-
-    def __call__(self, spark: SparkSession, lake: Lake) -> StreamingQuery:
-        """Start it, or continue."""
 
 
 def bronze(spark: SparkSession, lake: Lake) -> StreamingQuery:
@@ -71,7 +74,7 @@ def silver(spark: SparkSession, lake: Lake) -> StreamingQuery:
         event_time="hour",
         output_delay="1 hour",
         checkpoint=lake.checkpoint("silver"),
-        trigger=_LOOK_EVERY,
+        trigger=_POLL,
     )
 
 
@@ -85,14 +88,31 @@ def gold(spark: SparkSession, lake: Lake) -> StreamingQuery:
         event_time="day",
         output_delay="1 day",
         checkpoint=lake.checkpoint("gold"),
-        trigger=_LOOK_EVERY,
+        trigger=_POLL,
     )
 
 
-JOBS: Mapping[str, Job] = {"bronze": bronze, "silver": silver, "gold": gold}
+JOBS: Mapping[str, Callable[[SparkSession, Lake], StreamingQuery]] = {
+    "bronze": bronze,
+    "silver": silver,
+    "gold": gold,
+}
 """By the table that each writes, in the order of the chain."""
 TIMES = {"bronze": "departed", "silver": "hour", "gold": "day"}
 """The column of each table that is its rows' time."""
+
+
+def _follow(spark: SparkSession, lake: Lake, table: str, time: str, *, by: str) -> DataFrame:
+    path = lake.table(table)
+    while not DeltaTable.is_deltatable(path):  # the job before has just begun
+        sleep(0.2)
+    return follow(
+        read_table(spark, path),
+        event_time=time,
+        table=path,
+        checkpoint=lake.checkpoint(by),
+        operators="windows",
+    )
 
 
 def read_table(spark: SparkSession, table: str) -> DataFrame:
@@ -117,30 +137,7 @@ def add_hours(hours: DataFrame, time: str) -> DataFrame:
     return daily.select("origin", F.col("window.start").alias("day"), "departures", "delay")
 
 
-def _follow(spark: SparkSession, lake: Lake, table: str, time: str, *, by: str) -> DataFrame:
-    path = lake.table(table)
-    while not DeltaTable.is_deltatable(path):  # the job before has just begun
-        sleep(_PAUSE_S)
-    return follow(
-        read_table(spark, path),
-        event_time=time,
-        table=path,
-        checkpoint=lake.checkpoint(by),
-        operators="windows",
-    )
-
-
-def run_job(name: str, lake: Lake, jars: Path) -> None:
-    """Run a job until it is killed, and say first which process its JVM is."""
-    # Every batch can be looked up when all is over.
-    settings = DELTA | {"spark.sql.streaming.minBatchesToRetain": "100000"}
-    with running_spark(jars=delta_jars(jars), settings=settings) as spark:
-        jvm = spark.sparkContext._jvm  # noqa: SLF001 (no public way)
-        assert jvm is not None  # noqa: S101 (it runs)
-        print(jvm.java.lang.ProcessHandle.current().pid(), flush=True)
-        JOBS[name](spark, lake).awaitTermination()
-
-
 if __name__ == "__main__":
     _, _name, _folder, _url, _jars = sys.argv
-    run_job(_name, Lake(Path(_folder), _url), Path(_jars))
+    with running_spark(jars=sorted(Path(_jars).glob("*.jar")), settings=DELTA) as _spark:
+        JOBS[_name](_spark, Lake(Path(_folder), _url)).awaitTermination()

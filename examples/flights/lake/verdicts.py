@@ -1,40 +1,15 @@
-"""How the chain did, with Tidegauge's watermark and with Spark's own, by the same arithmetic."""
+"""How a chain did, with Tidegauge's watermark and with Spark's own, by the same arithmetic."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan
+from dataclasses import asdict, dataclass
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 from examples.flights.data import HOUR_MS
 from examples.flights.lake.chain import DAY_MS
 from examples.flights.lake.jobs import TIMES
 from examples.flights.lake.versions import Versions
 from tidegauge.event_time import END_OF_TIME
-
-
-class Truth:
-    """What the tables have to have, from the data alone."""
-
-    def __init__(self, flights: pd.DataFrame) -> None:
-        bronze = flights[["origin", "delay", "departed"]].assign(departures=1)
-        self.flights = len(flights)
-        self._tables = {
-            "bronze": bronze,
-            "silver": _added(bronze, "departed", HOUR_MS).rename(columns={"start": "hour"}),
-            "gold": _added(bronze, "departed", DAY_MS).rename(columns={"start": "day"}),
-        }
-
-    def of(self, table: str) -> pd.DataFrame:
-        """Take the rows of a table, with its column of time (ms), ``departures`` and ``delay``."""
-        return self._tables[table]
-
-
-def _added(rows: pd.DataFrame, time: str, size_ms: int) -> pd.DataFrame:
-    start = (rows[time] // size_ms * size_ms).rename("start")
-    return rows.groupby(["origin", start])[["departures", "delay"]].sum().reset_index()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +29,57 @@ class ChainVerdict:
     longest_wait_h: float
 
 
+def tables_of(flights: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return what each table has to have: its time (ms), ``departures`` and ``delay``."""
+    bronze = flights[["origin", "delay", "departed"]].assign(departures=1)
+    return {
+        "bronze": bronze,
+        "silver": _added(bronze, HOUR_MS, "hour"),
+        "gold": _added(bronze, DAY_MS, "day"),
+    }
+
+
+def _added(rows: pd.DataFrame, size_ms: int, name: str) -> pd.DataFrame:
+    start = (rows["departed"] // size_ms * size_ms).rename(name)
+    return rows.groupby(["origin", start])[["departures", "delay"]].sum().reset_index()
+
+
 def clocks_of(
     tables: Mapping[str, Versions], read: Mapping[str, Mapping[int, int]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Find ``origin``, ``start``, ``departures`` and ``clock`` of all hours and days.
+    """Return ``origin``, ``start``, ``departures`` and ``clock`` of all hours and days.
 
     The clock (ms) is when the newest flight landed that a result rests on, missing if it rests on
-    the end of the replay. By table and version, the newest version of the table before is given
-    that was read.
+    the end of the replay. Of silver and gold, ``read`` has for each version the newest version
+    of the table before that it rests on.
     """
-    clock, found = tables["bronze"].clock("version"), []
+    clock, results = tables["bronze"].clock("version"), []
     for name in ("silver", "gold"):
         table = tables[name]
-        clock = pd.Series({one: clock[before] for one, before in read[name].items()})
+        clock = pd.Series({version: clock[before] for version, before in read[name].items()})
         ended = [version for version, time in table.times.items() if time == END_OF_TIME]
         rows = table.rows.rename(columns={TIMES[name]: "start"})
-        seen = rows["version"].map(clock).where(~rows["version"].isin(ended))
-        found.append(rows.assign(clock=seen))
-    hours, days = found
+        landed = rows["version"].map(clock).where(~rows["version"].isin(ended))
+        results.append(rows.assign(clock=landed))
+    hours, days = results
     return hours, days
 
 
 def judge_chain(
-    name: str, hours: pd.DataFrame, days: pd.DataFrame, truth: Truth, *, lost: int | None = None
+    name: str, hours: pd.DataFrame, days: pd.DataFrame, gold: pd.DataFrame, *, lost: int
 ) -> ChainVerdict:
-    """Compare what a chain made with the truth; what is not in gold is lost, unless it is told."""
-    expected = truth.of("gold").rename(columns={"day": "start"})
-    compared = expected.merge(days, on=["origin", "start"], how="left", suffixes=("", "_found"))
-    is_open = compared["departures_found"].isna()
-    is_wrong = ~is_open & (compared["departures"] != compared["departures_found"])
-    waits_of_hours, waits = _waits_h(hours, HOUR_MS), _waits_h(days, DAY_MS)
+    """Compare what a chain made with the truth about gold."""
+    expected = gold.rename(columns={"day": "start"})
+    compared = expected.merge(days, on=["origin", "start"], how="left", suffixes=("", "_made"))
+    is_open = compared["departures_made"].isna()
+    is_wrong = ~is_open & (compared["departures"] != compared["departures_made"])
+    waits_for_hours, waits = _waits_h(hours, HOUR_MS), _waits_h(days, DAY_MS)
     return ChainVerdict(
         name=name,
-        lost=truth.flights - int(days["departures"].sum()) if lost is None else lost,
+        lost=lost,
         wrong_days=int(is_wrong.sum()),
         open_days=int(is_open.sum()),
-        silver_wait_h=float(waits_of_hours.mean()),
+        silver_wait_h=float(waits_for_hours.mean()),
         gold_wait_h=float(waits.mean()),
         longest_wait_h=float(waits.max()),
     )
@@ -99,21 +89,11 @@ def _waits_h(windows: pd.DataFrame, size_ms: int) -> "pd.Series[float]":
     return (windows["clock"] - windows["start"] - size_ms) / HOUR_MS
 
 
-def print_verdicts(console: Console, verdicts: Sequence[ChainVerdict], truth: Truth) -> None:
-    """Print a row for each chain."""
-    days = len(truth.of("gold"))
-    table = Table(
-        title=f"{truth.flights} flights, by airport and hour (silver), and in {days} airport-days "
-        "(gold); waits are in hours"
-    )
-    table.add_column("watermark", no_wrap=True)
-    headings = ("lost", "%", "wrong days", "open days", "silver waits", "gold waits", "longest")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for one in verdicts:
-        share = f"{100 * one.lost / truth.flights:.1f}"
-        counts = (str(one.lost), share, str(one.wrong_days), str(one.open_days))
-        spans = (one.silver_wait_h, one.gold_wait_h, one.longest_wait_h)
-        cells = (*counts, *("" if isnan(span) else f"{span:.1f}" for span in spans))
-        table.add_row(one.name, *cells, style="bold" if one is verdicts[0] else "")
-    console.print(table)
+def describe(verdicts: Sequence[ChainVerdict], flights: int) -> str:
+    """Write a table of what each chain did with so many flights."""
+    table = pd.DataFrame(map(asdict, verdicts))
+    table.insert(2, "%", (100 * table["lost"] / flights).round(1))
+    names = {"name": "", "wrong_days": "wrong days", "open_days": "open days"}
+    names |= {"silver_wait_h": "silver waits (h)", "gold_wait_h": "gold waits (h)"}
+    table = table.rename(columns={**names, "longest_wait_h": "longest (h)"})
+    return table.to_string(index=False, float_format="{:.1f}".format)
