@@ -427,10 +427,10 @@ def commit_not_repeated() -> Any:
     """A commit that is repeated, since its answer was lost, is refused."""
 
     def commit(self: TransactionCalls, batch: Any, **how: Any) -> Any:
-        found = how["found"]
-        if self._publish(batch, [found], how["routed"], how["counts"], how["source"]) is None:
+        staged = how["transaction"]
+        if self._publish(batch, [staged], how["routed"], how["counts"], how["source"]) is None:
             return None
-        return self.state.embedded_log().transactions.find(found.id)
+        return self.state.embedded_log().transactions.find(staged.id)
 
     return _in(TransactionCalls, "_commit", commit)
 
