@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database_kind" in metafunc.fixturenames:
         of_one = metafunc.definition.get_closest_marker("only_on")
         soaks = metafunc.config.getoption("--soak")
-        on_both = soaks and {"stories", "faults"} & {*metafunc.definition.path.parts}
+        on_both = soaks and {"unit", "stories", "faults"} & {*metafunc.definition.path.parts}
         if metafunc.definition.get_closest_marker("about_sql"):
             on_both = True
         kinds = ["sqlite", "postgresql"] if on_both else ["sqlite"]

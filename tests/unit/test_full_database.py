@@ -23,6 +23,9 @@ EXTERNAL = {"log": "external", "segments": 1, "mark_interval_ms": 0, "mark_resol
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
+pytestmark = pytest.mark.only_on("sqlite", "the size of a PostgreSQL database is bounded there")
+
+
 async def _report(client: httpx.AsyncClient, writer: str, at: int) -> httpx.Response:
     report = {"time": at, "position": {"0": at}}
     return await client.post(f"{ONE}/writers/{writer}/note-time", json=report)
