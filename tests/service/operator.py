@@ -15,20 +15,14 @@ class Operator:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def type(self, *words: str, answer: str = "") -> Result:
+    def type(self, *words: str) -> Result:
         environment = {"TIDEGAUGE_URL": self.url, "COLUMNS": "120"}
-        return CliRunner().invoke(app, list(words), env=environment, input=answer)
+        return CliRunner().invoke(app, list(words), env=environment)
 
     def start(self, *words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
         return python("-m", "tidegauge_cli", *words, "--url", self.url)
 
-    def says(self, *words: str, answer: str = "") -> str:
-        result = self.type(*words, answer=answer)
+    def says(self, *words: str) -> str:
+        result = self.type(*words)
         assert result.exit_code == 0, result.output
         return result.stdout
-
-    def lines(self, *words: str) -> list[list[str]]:
-        return [line.split() for line in self.says(*words).splitlines()]
-
-    def revisions(self, *words: str) -> list[int]:
-        return [int(line[0]) for line in self.lines(*words)[1:]]
