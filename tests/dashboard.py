@@ -1,4 +1,4 @@
-"""The dashboard as tests see it: its process, and a page of it in a real browser."""
+"""The dashboard as tests see it: its process; and pages, also of the service, in a real browser."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ def clean_page(browser: Browser, home: str, address: str = "") -> Iterator[Page]
     complaints: list[str] = []
 
     def note_request(request: Request) -> None:
-        if not request.url.startswith((home, home.replace("http", "ws", 1))):
+        if not request.url.startswith((home, home.replace("http", "ws", 1), "data:")):
             foreign.append(request.url)
 
     def note_message(message: ConsoleMessage) -> None:

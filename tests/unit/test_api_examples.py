@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document are played against a server, one after another."""
+"""The OpenAPI document, whose examples are played against a service, one after another."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from controller.http.examples import EXAMPLES, Example
-from tests.server import ServerProcess
+from tests.service.in_process import Service
 from tests.service.story import StoryClient
 from tidegauge.errors import PROBLEMS
 
@@ -34,8 +34,9 @@ CHANGING = {
 
 
 @pytest.fixture(scope="module")
-def document(shared_server: ServerProcess) -> Any:
-    return httpx.get(f"{shared_server.url}/openapi.json").raise_for_status().json()
+def document(service: Service) -> Any:
+    with httpx.Client(transport=service, base_url=service.url) as client:
+        return client.get("/openapi.json").raise_for_status().json()
 
 
 def _operations(document: Any) -> Iterator[tuple[str, Any]]:
@@ -71,9 +72,9 @@ def test_every_post_says_that_it_may_be_refused_to_a_page_of_another_site(
     assert all("415" in one["responses"] for one in posts)
 
 
-def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None:
+def test_the_examples_say_what_the_service_answers(service: Service) -> None:
     stream_id = ""
-    with StoryClient(base_url=server.url, timeout=20) as client:
+    with StoryClient(transport=service, base_url=service.url) as client:
         for example in EXAMPLES:
             answer = _play(client, example, stream_id)
             assert answer.status_code == example.status, (example.call, answer.text)
@@ -86,47 +87,34 @@ def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None
 
 
 @pytest.mark.parametrize(
-    ("message", "field", "bounds"),
+    ("place", "name", "least", "most"),
     [
-        ("NoteTime", "incarnation", {"minimum": 0}),
-        ("Report", "incarnation", {"minimum": 0}),
-        ("LeaveStream", "incarnation", {"minimum": 0}),
-        ("CreateStream", "segments", {"minimum": 1, "maximum": 10_000}),
-        ("ChangeStream", "mark_interval_ms", {"minimum": 0, "maximum": 315_360_000_000}),
-        ("CreateGroup", "heartbeat_ms", {"minimum": 100, "maximum": 3_600_000}),
+        ("NoteTime", "incarnation", 0, None),
+        ("Report", "incarnation", 0, None),
+        ("LeaveStream", "incarnation", 0, None),
+        ("CreateStream", "segments", 1, 10_000),
+        ("ChangeStream", "mark_interval_ms", 0, 315_360_000_000),
+        ("CreateGroup", "heartbeat_ms", 100, 3_600_000),
+        ("GET {}/marks", "limit", 1, 1_000),
+        ("GET {}/tail", "wait_ms", 0, 30_000),
+        ("GET {}/segments/{segment}/events", "end", 0, None),
+        ("POST {}/events", "incarnation", 0, None),
+        ("POST {}/segments/{segment}/events", "tidegauge-sequence", 1, None),
+        ("POST {}/segments/{segment}/events", "tidegauge-incarnation", 0, None),
     ],
 )
-def test_bounds_of_fields_are_told(
-    document: Any, message: str, field: str, bounds: dict[str, int]
+def test_bounds_of_fields_and_parameters_are_documented(
+    document: Any, place: str, name: str, least: int, most: int | None
 ) -> None:
-    told = document["components"]["schemas"][message]["properties"][field]
-    _check_bounds(told, bounds)
-
-
-@pytest.mark.parametrize(
-    ("call", "name", "bounds"),
-    [
-        ("GET {}/marks", "limit", {"minimum": 1, "maximum": 1_000}),
-        ("GET {}/tail", "wait_ms", {"minimum": 0, "maximum": 30_000}),
-        ("GET {}/segments/{segment}/events", "end", {"minimum": 0}),
-        ("POST {}/events", "incarnation", {"minimum": 0}),
-        ("POST {}/segments/{segment}/events", "tidegauge-sequence", {"minimum": 1}),
-        ("POST {}/segments/{segment}/events", "tidegauge-incarnation", {"minimum": 0}),
-    ],
-)
-def test_bounds_of_parameters_are_told(
-    document: Any, call: str, name: str, bounds: dict[str, int]
-) -> None:
-    operation = dict(_operations(document))[call.replace("{}", "/v1/streams/{scope}/{stream}")]
-    (told,) = (one["schema"] for one in operation["parameters"] if one["name"] == name)
-    _check_bounds(told, bounds)
-
-
-def _check_bounds(told: dict[str, Any], bounds: dict[str, int]) -> None:
-    least, most = bounds["minimum"], bounds.get("maximum")
+    if place in document["components"]["schemas"]:
+        described = document["components"]["schemas"][place]["properties"][name]
+    else:
+        call = place.replace("{}", "/v1/streams/{scope}/{stream}")
+        parameters = dict(_operations(document))[call]["parameters"]
+        (described,) = (each["schema"] for each in parameters if each["name"] == name)
     words = f"{least} or more" if most is None else f"{least} to {most}"
-    assert f"({words}" in told["description"]
-    assert INTEGER in [*told.get("anyOf", []), {"$ref": told.get("$ref")}]
+    assert f"({words}" in described["description"]
+    assert INTEGER in [*described.get("anyOf", []), {"$ref": described.get("$ref")}]
 
 
 def test_every_operation_is_called_as_its_function(document: Any) -> None:
