@@ -1,48 +1,23 @@
 """Many reports in one request are answered each on its own, in order, and counted."""
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.configuration import ServeSettings
-from tests.service.in_process import Service, served_in_process
+from tests.service.in_process import called_in_process
+from tests.service.problems import NO_TIMES
 
-JSON = "application/json"
-LIMIT = 400_000
-HERE, THERE = "bulk/a", "bulk/b"
+LIMIT, REPORT_LIMIT = 400_000, 65_536
+HERE, THERE, WIDE = "bulk/a", "bulk/b", "bulk/wide"
 MOST = 10_000
 NOW = 1_700_000_000_000
 REQUESTS = "tidegauge_http_request_duration_seconds"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A request, and what it is answered.
-
-    Attributes
-    ----------
-    body
-        What is sent.
-    answer
-        The status; a list: 200 with these in their places.
-    method, query, headers
-        How it is sent.
-    chunked
-        Whether its length is left out of its head.
-    """
-
-    body: bytes
-    answer: int | list[int]
-    method: str = "POST"
-    query: str = ""
-    headers: dict[str, str] = field(default_factory=lambda: {"content-type": JSON})
-    chunked: bool = False
 
 
 def _report(stream: object = HERE, **changes: object) -> dict[str, object]:
@@ -64,142 +39,111 @@ def _of_here(fields: str) -> bytes:
 
 
 GOOD = _report()
-CASES = {
+PLACED = {
     # malformed, in its place
-    "null": Case(_text(GOOD, None), [200, 422]),
-    "empty object": Case(_text({}, GOOD), [422, 200]),
-    "a number for a stream": Case(_text(GOOD, _report(stream=1)), [200, 422]),
-    "a list for a stream": Case(_text(GOOD, _report(stream=["x"])), [200, 422]),
-    "scalars and lists": Case(
-        _text(1, "x", [], GOOD, True, 1.5), [422] * 3 + [200] + [422] * 2
-    ),
-    "nothing readable": Case(_text(None, {}), [422, 422]),
-    "a bad name": Case(_text(_report("none"), GOOD, _report("-/x")), [422, 200, 422]),
-    "no such stream": Case(_text(_report("bulk/none"), GOOD, None), [404, 200, 422]),
-    "no writer": Case(_text({"stream": HERE, "time": NOW}, GOOD), [422, 200]),
-    "a bad writer": Case(_text(_report(writer="-"), GOOD), [422, 200]),
-    "an unknown field": Case(_text(_report(x=1), GOOD), [422, 200]),
-    "another stream of the name": Case(_text(_report(stream_id="x"), GOOD), [409, 200]),
-    "only another stream of the name": Case(_text(_report(stream_id="x")), [409]),
-    "a bad time": Case(_text(_report(time="soon"), GOOD), [422, 200]),
-    "an older time": Case(_text(_report(time=NOW - 1), GOOD), [409, 200]),
-    "a time as text": Case(_text(_report(time=str(NOW)), GOOD), [200, 200]),
-    "RFC 3339": Case(_text(_report(time="2023-11-14T22:13:20Z"), GOOD), [200, 200]),
-    "a bad position": Case(_text(_report(position={"0": 1.5}), GOOD), [422, 200]),
-    "a number beyond 64 bits": Case(_of_here('"time": 99999999999999999999'), [200, 422]),
-    "a number without end": Case(_of_here(f'"time": 1{"0" * 5_000}'), [200, 422]),
-    "a stream named twice": Case(
-        _raw(
-            f'{{"stream": 1, "stream": "{HERE}", "writer": "w", "time": {NOW}, "position": {{}}}}'
-        ),
+    "null": (_text(GOOD, None), [200, 422]),
+    "empty object": (_text({}, GOOD), [422, 200]),
+    "a number for a stream": (_text(GOOD, _report(stream=1)), [200, 422]),
+    "a list for a stream": (_text(GOOD, _report(stream=["x"])), [200, 422]),
+    "scalars, lists": (_text(1, "x", [], GOOD, True, 1.5), [422] * 3 + [200] + [422] * 2),
+    "nothing readable": (_text(None, {}), [422, 422]),
+    "a bad name": (_text(_report("none"), GOOD, _report("-/x")), [422, 200, 422]),
+    "no such stream": (_text(_report("bulk/none"), GOOD, None), [404, 200, 422]),
+    "no writer": (_text({"stream": HERE, "time": NOW}, GOOD), [422, 200]),
+    "a bad writer": (_text(_report(writer="-"), GOOD), [422, 200]),
+    "an unknown field": (_text(_report(x=1), GOOD), [422, 200]),
+    "another stream of the name": (_text(_report(stream_id="x"), GOOD), [409, 200]),
+    "only another stream of the name": (_text(_report(stream_id="x")), [409]),
+    "an older time": (_text(_report(time=NOW - 1), GOOD), [409, 200]),
+    "a time as text": (_text(_report(time=str(NOW)), GOOD), [200, 200]),
+    "RFC 3339": (_text(_report(time="2023-11-14T22:13:20Z"), GOOD), [200, 200]),
+    "a bad position": (_text(_report(position={"0": 1.5}), GOOD), [422, 200]),
+    "a report nested deeply": (_of_here(f'"time": {"[" * 500}{"]" * 500}'), [200, 422]),
+    "no UTF-8": (_raw('"\udcff"'), [200, 422]),
+    "a stream named twice": (
+        _raw(f'{{"stream": 1, "stream": "{HERE}", "writer": "w", "time": {NOW}}}'),
         [200, 422],
     ),
-    "a report nested deeply": Case(_of_here(f'"time": {"[" * 500}{"]" * 500}'), [200, 422]),
-    "no UTF-8": Case(_raw('"\udcff"'), [200, 422]),
+    **{
+        f"time {time:.25}": (_of_here(f'"time": {time}, "position": {{}}'), [200, 422])
+        for time in (*NO_TIMES, "null", "1" + "0" * 5_000)
+    },
+    **{
+        f"incarnation {number}": (
+            _of_here(f'"time": {NOW}, "position": {{}}, "incarnation": {number}'),
+            [200, 422],
+        )
+        for number in ("-1", '"-1"', "-9223372036854775808", "1.0", "true")
+    },
     # streams of both, and malformed ones between them
-    "both": Case(_text(GOOD, _report(THERE), GOOD), [200, 200, 200]),
-    "both and malformed": Case(
+    "both": (_text(GOOD, _report(THERE), GOOD), [200, 200, 200]),
+    "both and malformed": (
         _text(
             None, GOOD, {}, _report(THERE), _report("bulk/none"), _report(THERE, time="x"), 7
         ),
         [422, 200, 422, 200, 404, 422, 422],
     ),
     # the list
-    "an empty list": Case(_text(), []),
-    "as many as may be": Case(_text(GOOD, *[None] * (MOST - 1)), [200] + [422] * (MOST - 1)),
-    "one too many": Case(_text(GOOD, *[None] * MOST), 422),
-    "one too many that name a stream": Case(_text(*[{"stream": HERE}] * (MOST + 1)), 422),
-    "an unknown field above": Case(_text(GOOD, x=1), 422),
-    "an unknown field above, and malformed": Case(_text(GOOD, None, x=1), 422),
-    "no reports": Case(b"{}", 422),
-    "null for reports": Case(b'{"reports": null}', 422),
-    "an object for reports": Case(b'{"reports": {}}', 422),
-    "reports twice": Case(b'{"reports": [null], "reports": []}', 422),
-    "reports twice, the first a number": Case(b'{"reports": 1, "reports": []}', 422),
-    "a list": Case(b"[]", 422),
-    # no JSON
-    "nothing": Case(b"", 422),
-    "cut off": Case(_text(GOOD)[:-1], 422),
-    "more behind it": Case(_text(GOOD) + b"x", 422),
-    "NaN": Case(_of_here('"time": NaN'), 422),
-    "NaN, and then a number": Case(
-        _of_here(f'"time": NaN, "time": {NOW}, "position": {{}}'), 422
-    ),
-    "half a character": Case(_of_here(r'"stream_id": "\ud800", "time": 1'), 422),
-    "nested without end": Case(b'{"reports": [' + b"[" * 50_000, 422),
-    # the call
-    "another method": Case(_text(GOOD), 405, method="PUT"),
-    "an unknown parameter": Case(_text(GOOD), 422, query="?x=1"),
-    "another content type": Case(_text(GOOD), 415, headers={"content-type": "text/plain"}),
-    "no content type": Case(_text(GOOD), 415, headers={}),
-    "another content type, and malformed": Case(
-        _text(GOOD, None), 415, headers={"content-type": "text/plain"}
-    ),
-    "parameters of the content type": Case(
-        _text(GOOD), [200], headers={"content-type": f"{JSON}; charset=utf-8"}
-    ),
-    "compressed": Case(
-        gzip.compress(_text(GOOD), mtime=0),
-        415,
-        headers={"content-type": JSON, "content-encoding": "gzip"},
-    ),
-    "called compressed": Case(
-        _text(GOOD), 415, headers={"content-type": JSON, "content-encoding": "gzip"}
-    ),
-    "called not compressed": Case(
-        _text(GOOD), [200], headers={"content-type": JSON, "content-encoding": "identity"}
-    ),
-    "without a length": Case(_text(GOOD, None), [200, 422], chunked=True),
-    "too large": Case(b" " * (LIMIT + 1), 413),
-    "too large, without a length": Case(b" " * (LIMIT + 1), 413, chunked=True),
-    "too large, by another method": Case(b" " * (LIMIT + 1), 405, method="PUT", chunked=True),
+    "an empty list": (_text(), []),
+    "as many as may be": (_text(GOOD, *[None] * (MOST - 1)), [200] + [422] * (MOST - 1)),
+}
+WHOLE = {
+    "one too many": _text(GOOD, *[None] * MOST),
+    "one too many that name a stream": _text(*[{"stream": HERE}] * (MOST + 1)),
+    "an unknown field above": _text(GOOD, x=1),
+    "an unknown field above, and malformed": _text(GOOD, None, x=1),
+    "no reports": b"{}",
+    "null for reports": b'{"reports": null}',
+    "reports twice": b'{"reports": [null], "reports": []}',
+    "reports twice, the first a number": b'{"reports": 1, "reports": []}',
+    "nothing": b"",
+    "cut off": _text(GOOD)[:-1],
+    "more behind it": _text(GOOD) + b"x",
+    "NaN": _of_here('"time": NaN'),
+    "Infinity": _of_here('"time": Infinity'),
+    "NaN, and then a number": _of_here(f'"time": NaN, "time": {NOW}, "position": {{}}'),
+    "half a character": _of_here(r'"stream_id": "\ud800", "time": 1'),
 }
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with two streams; what the cases report is known already."""
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A service with three streams; what the cases report is known already."""
     url = f"sqlite:///{tmp_path_factory.mktemp('bulk')}/one.db"
-    settings = ServeSettings(database_url=url, max_body_bytes=LIMIT)
-    with served_in_process(settings) as running:
-        for name in (HERE, THERE):
-            stream = {"log": "external", "segments": 1, "mark_interval_ms": 0}
-            _client(running).put(f"/v1/streams/{name}", json=stream).raise_for_status()
-        _ask(running, Case(_text(GOOD, _report(THERE)), [200, 200]))
-        yield running
+    with called_in_process(ServeSettings(database_url=url, max_body_bytes=LIMIT)) as client:
+        for name, segments in ((HERE, 1), (THERE, 1), (WIDE, 5_000)):
+            stream = {"log": "external", "segments": segments, "mark_interval_ms": 0}
+            client.put(f"/v1/streams/{name}", json=stream).raise_for_status()
+        assert _statuses(_ask(client, _text(GOOD, _report(THERE)))) == [200, 200]
+        yield client
 
 
-def _client(service: Service) -> httpx.Client:
-    return httpx.Client(transport=service, base_url=service.url)
+def _ask(client: httpx.Client, content: Any, **more: Any) -> httpx.Response:
+    given = {"method": "POST", "headers": {"content-type": "application/json"}} | more
+    return client.request(url="/v1/note-times", content=content, **given)
 
 
-def _ask(service: Service, case: Case) -> httpx.Response:
-    return _client(service).request(
-        case.method,
-        f"/v1/note-times{case.query}",
-        content=iter([case.body[:50], case.body[50:]]) if case.chunked else case.body,
-        headers=case.headers,
-    )
+def _statuses(answer: httpx.Response) -> list[int]:
+    return [result["status"] for result in answer.raise_for_status().json()["results"]]
 
 
-def _statuses(answer: httpx.Response) -> int | list[int]:
-    if answer.status_code != httpx.codes.OK:
-        return answer.status_code
-    return [one["status"] for one in answer.json()["results"]]
+@pytest.mark.parametrize("name", PLACED)
+def test_each_report_is_answered_in_its_place(client: httpx.Client, name: str) -> None:
+    body, answers = PLACED[name]
+    assert _statuses(_ask(client, body)) == answers
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_each_report_is_answered_in_its_place_and_what_is_refused_whole_counts_as_one(
-    service: Service, name: str
-) -> None:
-    case = CASES[name]
-    before = _counts(service)
-    assert _statuses(_ask(service, case)) == case.answer
-    if case.answer == 422:
-        assert _counts(service) - before == {
-            ("reports", "invalid_request"): 1,
-            ("requests", "/v1/note-times"): 1,
-        }
+def test_a_body_without_a_length_is_read(client: httpx.Client) -> None:
+    body = _text(GOOD, None)
+    assert _statuses(_ask(client, [body[:50], body[50:]])) == [200, 422]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_refused_whole_counts_as_one_report(client: httpx.Client, name: str) -> None:
+    before = _counts(client)
+    assert _ask(client, WHOLE[name]).status_code == 422
+    counted = {("reports", "invalid_request"): 1, ("requests", "/v1/note-times"): 1}
+    assert _counts(client) - before == counted
 
 
 @pytest.mark.parametrize(
@@ -211,48 +155,72 @@ def test_each_report_is_answered_in_its_place_and_what_is_refused_whole_counts_a
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(
-    service: Service, entries: bytes, place: str
+    client: httpx.Client, entries: bytes, place: str
 ) -> None:
-    case = Case(b'{"reports": [%s]}' % entries, 422)
-    (error,) = _ask(service, case).json()["errors"]
+    (error,) = _ask(client, b'{"reports": [%s]}' % entries).json()["errors"]
     assert error["field"] == "body"
     assert place in error["message"]
 
 
-def test_who_sends_too_many_is_told_how_many_may_be_sent(service: Service) -> None:
-    answer = _ask(service, CASES["one too many"])
+def test_too_many_reports_are_refused_with_how_many_may_be_sent(client: httpx.Client) -> None:
+    answer = _ask(client, WHOLE["one too many"])
     message = "10001 are too many; send them in parts of at most 10000"
     assert answer.json()["errors"] == [{"field": "reports", "message": message}]
 
 
+def test_a_report_that_is_ambiguous_or_too_large_is_refused_in_its_place_in_short(
+    client: httpx.Client,
+) -> None:
+    good = json.dumps(_report(position={}))
+    twice = good.replace("{}", '{"0": 1, "0": 2}')
+    long = good.replace(str(NOW), "1" * REPORT_LIMIT)
+    replaced = good.replace('"writer"', f'"stream_id": "{"x" * 50_000}", "writer"')
+    answer = _ask(client, f'{{"reports": [{good}, {twice}, {long}, {replaced}]}}')
+    assert _statuses(answer) == [200, 422, 422, 409]
+    _, ambiguous, large, _ = answer.json()["results"]
+    assert "twice" in ambiguous["detail"]
+    assert "max_report_bytes" in large["detail"]
+    assert len(answer.content) < 5_000
+
+
+def test_a_large_report_among_many_is_taken_if_it_is_plain(client: httpx.Client) -> None:
+    position = {str(number): NOW for number in range(5_000)}
+    body = _text(_report(WIDE, position=position), _report(writer="v", time=str(NOW)))
+    assert len(body) > REPORT_LIMIT
+    assert _statuses(_ask(client, body)) == [200, 200]
+
+
 @pytest.mark.parametrize(
-    ("name", "outcome"),
+    ("asked", "outcome"),
     [
-        ("another method", None),
-        ("another content type", "unsupported_media_type"),
-        ("called compressed", "unsupported_content_encoding"),
-        ("too large, without a length", "body_too_large"),
+        ({"method": "PUT"}, None),
+        ({"headers": {"content-type": "text/plain"}}, "unsupported_media_type"),
+        (
+            {"headers": {"content-type": "application/json", "content-encoding": "gzip"}},
+            "unsupported_content_encoding",
+        ),
+        ({"content": [b" " * LIMIT, b" "]}, "body_too_large"),
+        ({"method": "PUT", "content": [b" " * LIMIT, b" "]}, None),
     ],
 )
 def test_a_call_that_is_refused_whatever_is_in_it_is_counted_by_its_code(
-    service: Service, name: str, outcome: str | None
+    client: httpx.Client, asked: dict[str, Any], outcome: str | None
 ) -> None:
-    before = _counts(service)
-    _ask(service, CASES[name])
+    before = _counts(client)
+    assert _ask(client, **({"content": _text(GOOD, None)} | asked)).is_error
     expected = {("requests", "/v1/note-times"): 1}
     if outcome is not None:
         expected["reports", outcome] = 1
-    assert _counts(service) - before == expected
+    assert _counts(client) - before == expected
 
 
 Counts = Counter[tuple[str, str]]
 
 
-def _counts(service: Service) -> Counts:
-    """Look at the counters of reports, by outcome, and those of requests, by route."""
+def _counts(client: httpx.Client) -> Counts:
+    """Read the counters of reports, by outcome, and those of requests, by route."""
     counts: Counts = Counter()
-    metrics = _client(service).get("/metrics").text
-    for family in text_string_to_metric_families(metrics):
+    for family in text_string_to_metric_families(client.get("/metrics").text):
         for name, labels, value, *_ in family.samples:
             if name == "tidegauge_reports_total":
                 counts["reports", labels["outcome"]] = int(value)

@@ -1,11 +1,13 @@
-"""Reading bodies, whatever the number of pieces that they come in."""
+"""Reading bodies, whatever the number of pieces or of reports that they come in."""
 
 import asyncio
+import json
 
 import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
+from controller.http.messages.decoding import read_note_times
 from controller.http.messages.plain import read_body
 from tidegauge.errors import BodyTooLargeError
 
@@ -22,6 +24,7 @@ class Piece(bytes):
 PIECE = Piece(b"x" * 65_536)
 END: Message = {"type": "http.request", "body": b"end"}
 LIMIT = 2**25
+REPORT = {"stream": "tests/one", "writer": "w", "position": {}}
 
 
 def _read(*messages: Message) -> bytes:
@@ -54,3 +57,16 @@ def test_a_body_larger_than_the_limit_is_not_read_to_its_end() -> None:
 def test_a_body_that_is_cut_off_is_none() -> None:
     with pytest.raises(ClientDisconnect):
         _read(*_pieces(1), {"type": "http.disconnect"})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("time", ["2024-01-01T00:00:00Z", "soon"])
+async def test_others_go_on_while_many_reports_are_read_thoroughly(time: str) -> None:
+    body = json.dumps({"reports": [REPORT | {"time": time}] * 1_000}).encode()
+
+    reading, turns_of_another = asyncio.create_task(read_note_times(body, 2**16)), 0
+    while not reading.done():
+        turns_of_another += 1
+        await asyncio.sleep(0)
+    assert len(reading.result()) == 1_000
+    assert turns_of_another >= 10

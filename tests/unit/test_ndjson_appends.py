@@ -48,6 +48,11 @@ def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
         ('{"key": "a", "value": "x", "event_time": 1.5}', "1.5 is not an event time"),
         ('{"key": "a", "value": "x", "event_time": 9223372036854775808}', "64-bit"),
         ('{"key": "a", "value": "x", "event_time": NaN}', "is not JSON"),
+        ('{"key": null, "value": "x"}', "key is null; send a string"),
+        ('{"key": true, "value": "x"}', "key is true; send a string"),
+        ('{"key": "a", "value": {"x": null}}', "or bytes as value_base64"),
+        ('{"key": "a:b", "event_time": 1, "key": "k", "value": "v"}', "twice"),
+        ('{"key": "a", "event_time": "2024-01-01T00:00:00Z", "key": "b"}', "twice"),
         ("[1]", "is not an object"),
         ("{", "is not JSON"),
     ],
@@ -180,10 +185,3 @@ def test_a_refused_request_does_not_use_its_idempotency_key_up(log: LogApi) -> N
     assert log.append_lines(LINE, key="one", writer="w", note_time=1_000)["position"] == {
         "0": 1
     }
-
-
-def test_lines_of_another_content_type_are_refused(log: LogApi) -> None:
-    log.create()
-    answer = log.json(log.client.post(f"{log.path}/events", content=LINE))
-    assert (answer["status"], answer["code"]) == (415, "unsupported_media_type")
-    assert answer["expected"] == "application/x-ndjson"
