@@ -15,7 +15,7 @@ from tests.effort import Effort
 from tests.groups import Groups, name_group, rank_of
 from tests.patience import PATIENCE_S
 from tests.postgres import Cluster, running_cluster
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
@@ -188,10 +188,3 @@ def shared_server(
         shared_servers[database_kind] = new_server()
         shared_servers[database_kind].start()
     return shared_servers[database_kind]
-
-
-@pytest.fixture
-def api(server: ServerProcess) -> Iterator[Api]:
-    """Calls to the server of this test."""
-    with Api(server.url) as calls:
-        yield calls

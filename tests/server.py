@@ -7,10 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import httpx
 import pytest
@@ -144,62 +143,6 @@ class ServerProcess:
         """Ask it to end, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=PATIENCE_S)
-
-
-class Api:
-    """The HTTP API as tests use it: one client, short names, JSON back."""
-
-    def __init__(
-        self,
-        url: str,
-        stream: str = "tests/one",
-        *,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self.client = httpx.Client(base_url=url, timeout=40, transport=transport)
-        self.name = stream
-        self.path = f"/v1/streams/{stream}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
-
-    def create(self, **settings: object) -> Any:
-        """Create the stream: external log, one segment and a pass after every change."""
-        wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0} | settings
-        return self._json(self.client.put(self.path, json=wanted))
-
-    def post(self, call: str, **body: object) -> Any:
-        """Post to a call of the stream."""
-        return self._json(self.client.post(f"{self.path}/{call}", json=body))
-
-    def get(self, call: str, **query: object) -> Any:
-        """Get a call of the stream."""
-        params = {name: str(value) for name, value in query.items()}
-        return self._json(self.client.get(f"{self.path}/{call}", params=params))
-
-    def note(self, writer: str, time: int, offset: int | None = None, **more: object) -> Any:
-        """Note a time, at an offset of segment 0."""
-        position = {} if offset is None else {"0": offset}
-        return self.post(f"writers/{writer}/note-time", time=time, position=position, **more)
-
-    def many(self, reports: Iterable[dict[str, object]]) -> None:
-        """Note many times at once."""
-        body = {"reports": [{"stream": self.name, **one} for one in reports]}
-        answer = self._json(self.client.post("/v1/note-times", json=body))
-        assert {one["status"] for one in answer["results"]} == {200}
-
-    def change(self, **settings: object) -> Any:
-        """Change settings, whatever they are."""
-        anyhow = {"if-match": "*"}
-        return self._json(self.client.patch(self.path, json=settings, headers=anyhow))
-
-    @staticmethod
-    def _json(response: httpx.Response) -> Any:
-        response.raise_for_status()
-        return response.json()
 
 
 def _is_ready(client: httpx.Client) -> bool:

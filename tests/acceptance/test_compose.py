@@ -15,7 +15,8 @@ from tests.acceptance.compose import PATH, Service, read_services
 from tests.acceptance.images import Images
 from tests.acceptance.local_cluster import LocalCluster
 from tests.linked import CONFIGURATION, PROJECT, ROOT
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 
 PAGES = ROOT / "docs" / "how-to"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", (PAGES / "deploy.md").read_text(), re.DOTALL)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tidegauge.errors import PROBLEMS
 from tidegauge.extras import how_to_install
 

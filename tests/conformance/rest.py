@@ -19,7 +19,7 @@ import pytest
 from controller.clocks import Clocks
 from controller.streams.stream import StreamState
 from tests.conformance.runner import OFF, Step, kind_of
-from tests.server import Api
+from tests.service.api import Api
 from tidegauge.aggregation.writers import Now
 from tidegauge.names import key_hash
 from tidegauge.wire.events import NDJSON

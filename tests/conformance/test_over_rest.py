@@ -7,7 +7,7 @@ import pytest
 from controller.configuration import ServeSettings
 from tests.conformance.rest import HandClock, Played
 from tests.conformance.test_vectors import CASES
-from tests.server import Api
+from tests.service.api import Api
 from tests.service.in_process import called_in_process
 
 BY_NAME = {case["name"]: case for case in CASES}

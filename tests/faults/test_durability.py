@@ -10,7 +10,8 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
-from tests.server import LAUNCHER, Api
+from tests.server import LAUNCHER
+from tests.service.api import Api
 from tests.service.system_calls import STRACE, Trace
 
 pytestmark = pytest.mark.only_on("sqlite", "of PostgreSQL, the disk is its own concern")

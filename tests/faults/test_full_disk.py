@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import NewServer
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 
 _ON_A_FULL_DISK = """
 mount -t tmpfs -o size=2m none "$DISK" && cp "$SAVED"/*.db "$DISK" && cat /dev/zero > "$DISK/filler"

@@ -18,7 +18,8 @@ from controller.configuration import ServeSettings
 from controller.database import PostgresDatabase, upgrade_database
 from tests.databases import open_database
 from tests.postgres import Cluster, running_cluster
-from tests.server import Api, ServerProcess, free_port
+from tests.server import ServerProcess, free_port
+from tests.service.api import Api
 from tests.service.in_process import in_process
 from tests.service.problems import check_problem
 from tests.service.sessions import connected

@@ -19,7 +19,8 @@ import pytest
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.server import LAUNCHER, ServerProcess
+from tests.service.api import Api
 from tests.service.connections import wait_until_read
 from tests.service.controllers import controllers, create, is_ready, note
 from tests.service.problems import NOTE, ONE, check_problem

@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 
 PATH = b"/v1/streams/tests/one/writers/w/note-time"
 BODY = b'{"time": 1700000000000, "position": {}}'

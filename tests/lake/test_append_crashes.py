@@ -16,7 +16,8 @@ from tests.lake.driver import AGAIN, OF_BATCHES, OF_NOTES, Streams
 from tests.lake.jobs import TABLE
 from tests.lake.lakes import Lake
 from tests.lake.laws import check, check_marks, read
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.spark import drivers
 from tests.spark.drivers import MOMENT, PATIENCE_S
 from tests.spark.feed import DAY, Feed

@@ -23,7 +23,8 @@ from tests.lake.histories import BEGIN, HOUR, History, Writers
 from tests.lake.lakes import Lake
 from tests.lake.seeded import FarTicks, LiveTicks
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.spark.draining import DRAINS
 from tests.spark.processors import Visits
 from tidegauge.tables import newest_note

@@ -16,7 +16,8 @@ from tests.lake.jobs import TABLE, Job
 from tests.lake.lakes import Lake
 from tests.lake.laws import Version, check, check_marks, read
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.spark.feed import Feed
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark

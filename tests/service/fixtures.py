@@ -10,8 +10,8 @@ from tests.certificates import Files
 from tests.patience import SHORT_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
+from tests.service.api import Api, Open
 from tests.service.log_api import LogApi
-from tests.service.shop import Open, Shop
 
 _NUMBERS = count(1)
 
@@ -41,6 +41,13 @@ def own_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def api(server: ServerProcess) -> Iterator[Api]:
+    """Calls to the server of this test."""
+    with Api(server.url) as calls:
+        yield calls
+
+
+@pytest.fixture
 def log(shared_server: ServerProcess) -> Iterator[LogApi]:
     """The log of a stream of this test's own, which it creates."""
     with LogApi(shared_server.url, f"tests/log-{next(_NUMBERS)}") as api:
@@ -50,5 +57,12 @@ def log(shared_server: ServerProcess) -> Iterator[LogApi]:
 @pytest.fixture
 def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
     """Make streams of this test's own on the shared server."""
-    with ExitStack() as shops:
-        yield lambda **settings: shops.enter_context(Shop(shared_server.url, **settings))
+    with ExitStack() as streams:
+
+        def make(**settings: object) -> Api:
+            name = f"shop/orders-{next(_NUMBERS)}"
+            shop = streams.enter_context(Api(shared_server.url, name))
+            shop.create(**settings)
+            return shop
+
+        yield make

@@ -1,4 +1,4 @@
-"""Events over HTTP as the tests of the log use them."""
+"""Events of one stream over HTTP, as tests of the log use them."""
 
 from typing import Any, NamedTuple
 
@@ -6,10 +6,9 @@ import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.client.blocks import Closing
+from tests.service.api import Api
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 from tidegauge.wire.events import ARROW, FIRST_OFFSET_HEADER, NDJSON
-from writer_client import Writer
 
 Event = tuple[str, int | None, bytes]
 
@@ -21,38 +20,17 @@ class Body(NamedTuple):
     table: pa.Table
 
 
-class LogApi(Closing):
-    """One stream's log, with a client of its own."""
+class LogApi(Api):
+    """The events of a stream, too; what its calls refuse comes back as the problem document."""
 
-    def __init__(
-        self,
-        url: str,
-        stream: str = "tests/log",
-        *,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self.client = httpx.Client(base_url=url, timeout=40, transport=transport)
-        self.url = url
-        self.name = stream
-        self.path = f"/v1/streams/{stream}"
-
-    def close(self) -> None:
-        self.client.close()
-
-    def create(self, **settings: object) -> dict[str, Any]:
-        wanted = {"segments": 1, "mark_interval_ms": 0} | settings
-        return self.json(self.client.put(self.path, json=wanted))
-
-    def writer(self, name: str = "w", **options: Any) -> Writer:
-        """Make a client that writes to the stream."""
-        return Writer(self.url, self.name, name, **options)
+    log = "embedded"
 
     def register(self, writer: str = "w") -> dict[str, Any]:
-        return self.json(self.client.post(f"{self.path}/writers/{writer}/register", json={}))
+        return self.says(writer, "register")
 
     def note_time(self, time: int, writer: str = "w", **fields: object) -> dict[str, Any]:
-        body = {"time": time} | fields
-        return self.json(self.client.post(f"{self.path}/writers/{writer}/note-time", json=body))
+        """Note a time up to the tails, or at a position."""
+        return self.says(writer, "note-time", time=time, **fields)
 
     def append(
         self,
@@ -117,18 +95,13 @@ class LogApi(Closing):
         return events_of(self.read(segment).table)
 
     def tail(self) -> dict[str, int]:
-        tail: dict[str, int] = self.json(self.client.get(f"{self.path}/tail"))["tail"]
+        tail: dict[str, int] = self.get("tail")["tail"]
         return tail
 
-    def mark(self) -> tuple[int, dict[str, int]] | None:
-        """Look at the newest mark: ``lower`` and cut."""
-        mark = self.json(self.client.get(f"{self.path}/watermark"))["mark"]
-        return mark and (mark["lower"], mark["cut"])
-
     def start_of(self, time: int) -> dict[str, int]:
-        found = self.json(self.client.get(f"{self.path}/marks/at", params={"time": str(time)}))
-        assert found["exact"] is True
-        start: dict[str, int] = found["start"]
+        at = self.get("marks/at", time=time)
+        assert at["exact"] is True
+        start: dict[str, int] = at["start"]
         return start
 
     @staticmethod

@@ -13,7 +13,8 @@ from spark_source import process, query_report, write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
 from tests.broker import Broker
 from tests.kafka import create_topic
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.spark.feed import DAY, Followed
 from tests.spark.processors import Visits
 from tests.spark.restarts import crashed

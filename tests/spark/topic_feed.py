@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import follow
 from tests.kafka import create_topic, delete_topic, produce
-from tests.server import Api
+from tests.service.api import Api
 from tests.spark.feed import DAY
 
 EVENT_TIME = "timestamp_millis(bigint(string(value)))"

@@ -1,6 +1,7 @@
 """Fixtures of the tests of the service."""
 
 from tests.service.fixtures import (
+    api,
     log,
     one_authority,
     open_shop,
@@ -8,4 +9,4 @@ from tests.service.fixtures import (
     short_leases,
 )
 
-__all__ = ["log", "one_authority", "open_shop", "own_cluster", "short_leases"]
+__all__ = ["api", "log", "one_authority", "open_shop", "own_cluster", "short_leases"]

@@ -11,7 +11,8 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import OFTEN_LOOKING, Api, ServerProcess
+from tests.server import OFTEN_LOOKING, ServerProcess
+from tests.service.api import Api
 from tests.tokens import Tokens
 from tidegauge.errors import ForbiddenError
 from writer_client import AsyncWriter, Writer

@@ -18,7 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy import dashboard
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess, free_port
+from tests.server import ServerProcess, free_port
+from tests.service.api import Api
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -12,7 +12,8 @@ from tests.conftest import NewServer
 from tests.dashboard import answers, chromium, clean_page
 from tests.patience import PATIENCE_S, wait_until
 from tests.programs import python
-from tests.server import Api, ServerProcess, free_port
+from tests.server import ServerProcess, free_port
+from tests.service.api import Api
 from tests.tokens import Tokens
 
 pytestmark = pytest.mark.only_on("sqlite", "pages come from the service alone")

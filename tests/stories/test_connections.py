@@ -12,7 +12,8 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.service.connections import wait_until_read
 from tests.service.sessions import write_lock
 

@@ -16,7 +16,8 @@ from websockets.sync.client import connect
 from tests.conftest import NewServer
 from tests.dashboard import DashboardProcess, answers, chromium, clean_page
 from tests.patience import PATIENCE_S, wait_until
-from tests.server import Api, ServerProcess, free_port
+from tests.server import ServerProcess, free_port
+from tests.service.api import Api
 
 pytestmark = pytest.mark.only_on("sqlite", "the dashboard asks the public API alone")
 

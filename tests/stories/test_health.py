@@ -20,7 +20,8 @@ from controller.configuration import ServeSettings
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.server import LAUNCHER, ServerProcess
+from tests.service.api import Api
 from tests.service.in_process import in_process
 from tests.service.sessions import connected, write_lock
 from tests.tokens import Tokens

@@ -11,7 +11,7 @@ from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.kafka_jars import broker_jars
 from tests.server import ServerProcess
-from tests.service.shop import Shop
+from tests.service.api import Api
 from tidegauge.client.kafka import Topic
 
 pytestmark = [
@@ -25,7 +25,7 @@ _NEWEST = 1_704_110_400_000 + 100 * 999
 
 def test_the_example_in_java_notes_what_it_has_stored(
     shared_server: ServerProcess,
-    open_shop: Callable[..., Shop],
+    open_shop: Callable[..., Api],
     broker: Broker,
     tmp_path: Path,
 ) -> None:

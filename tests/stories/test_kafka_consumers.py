@@ -11,7 +11,7 @@ from tests.broker import Broker
 from tests.kafka import create_topic, produce
 from tests.patience import wait_until
 from tests.server import ServerProcess
-from tests.service.shop import MINUTE, NOON, Open, Shop
+from tests.service.api import MINUTE, NOON, Api, Open
 from tidegauge.client.kafka import BrokerError, UnknownTopicError
 from tidegauge.windows import TimeWindow
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 
 
 @pytest.fixture
-def shop(open_shop: Open, broker: Broker) -> Shop:
+def shop(open_shop: Open, broker: Broker) -> Api:
     """A stream with two partitions of two records each, and marks behind one and two of each."""
     shop = open_shop(segments=2)
     topic = _topic(shop)
@@ -31,7 +31,7 @@ def shop(open_shop: Open, broker: Broker) -> Shop:
     return shop
 
 
-def _topic(shop: Shop) -> str:
+def _topic(shop: Api) -> str:
     return shop.name.split("/")[1]
 
 
@@ -61,7 +61,7 @@ def _read(consumer: Consumer, count: int) -> None:
 
 
 def test_a_consumer_of_all_partitions_has_the_window_of_what_it_has_read(
-    shared_server: ServerProcess, broker: Broker, shop: Shop
+    shared_server: ServerProcess, broker: Broker, shop: Api
 ) -> None:
     topic = _topic(shop)
     with (
@@ -79,7 +79,7 @@ def test_a_consumer_of_all_partitions_has_the_window_of_what_it_has_read(
 
 
 def test_what_others_of_the_group_read_counts_once_they_commit_it(
-    shared_server: ServerProcess, broker: Broker, shop: Shop
+    shared_server: ServerProcess, broker: Broker, shop: Api
 ) -> None:
     topic = _topic(shop)
     with (
@@ -112,7 +112,7 @@ def test_a_partition_that_no_writer_has_named_holds_no_window_up(
     topic = _topic(shop)
     create_topic(broker.bootstrap, topic, partitions=2)
     produce(broker.bootstrap, topic, [{"value": b"x", "partition": 0}])
-    shop.notes("w", NOON, 1)
+    shop.note("w", NOON, 1)
     with (
         _consumer(broker, topic) as consumer,
         TimeWindows(consumer, shared_server.url, shop.name) as windows,

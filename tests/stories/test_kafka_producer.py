@@ -15,8 +15,8 @@ from reader_client import StreamClient
 from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess
-from tests.service.shop import MINUTE, NOON, Open, Shop
+from tests.server import ServerProcess
+from tests.service.api import MINUTE, NOON, Api, Open
 from tidegauge.client.kafka import Topic
 from tidegauge.errors import WriterFencedError
 from writer_client.kafka import DeliveryFailedError, NoAcknowledgementsError, NotingProducer
@@ -46,7 +46,7 @@ sys.stdin.read()
 class _Shop:
     """A stream, its topic, and producers to it."""
 
-    def __init__(self, shop: Shop, broker: Broker, url: str, partitions: int) -> None:
+    def __init__(self, shop: Api, broker: Broker, url: str, partitions: int) -> None:
         self.shop = shop
         self.broker = broker
         self.url = url

@@ -30,8 +30,8 @@ from tests.certificates import Files
 from tests.kafka import create_topic
 from tests.patience import PATIENCE_S
 from tests.server import ServerProcess
+from tests.service.api import NOON, Api, Open
 from tests.service.operator import Operator
-from tests.service.shop import NOON, Open, Shop
 from tidegauge.client.kafka import BrokerError, Topic
 from tidegauge.windows import TimeWindow
 from writer_client.kafka import NotingProducer
@@ -105,7 +105,7 @@ def _config(folder: Path, settings: Settings) -> Path:
     return file
 
 
-def _produce(settings: Settings, url: str, shop: Shop) -> None:
+def _produce(settings: Settings, url: str, shop: Api) -> None:
     topic = shop.name.split("/")[1]
     with NotingProducer(
         Producer(settings), url, shop.name, "api-1", settings=settings

@@ -13,7 +13,8 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.server import LAUNCHER, ServerProcess
+from tests.service.api import Api
 
 pytestmark = pytest.mark.only_on("sqlite", "no database has a part in it")
 

@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from controller.configuration import ServeSettings
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.service.in_process import called_in_process
 from tidegauge.wire.events import NDJSON
 

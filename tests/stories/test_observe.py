@@ -16,7 +16,8 @@ from tests.broker import Broker
 from tests.conftest import NewServer
 from tests.kafka import create_topic, produce
 from tests.patience import PATIENCE_S, wait_until
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.service.operator import Operator
 
 pytestmark = pytest.mark.only_on("sqlite", "the verb knows the service only")

@@ -5,7 +5,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from tests.postgres import Cluster
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tidegauge_cli.verbs import app
 
 SECRET = "correct-horse"

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, insert, select
 from controller.schema import marks
 from tests.effort import Effort
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.service.sessions import connected
 
 pytestmark = pytest.mark.about_sql

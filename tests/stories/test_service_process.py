@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE_S, wait_until
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 
 LONGEST_WAIT_MS = 30_000
 AWAY_S = 2.0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 
 
 @pytest.mark.only_on("sqlite", "this is what it is particular in")

@@ -12,7 +12,8 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.programs import python
-from tests.server import Api, ServerProcess, free_port
+from tests.server import ServerProcess, free_port
+from tests.service.api import Api
 from tests.service.operator import Operator
 
 pytestmark = pytest.mark.only_on("sqlite", "verbs know the service only")

@@ -9,9 +9,9 @@ import pytest
 
 from controller.configuration import ServeSettings
 from tests.conftest import NewDatabase
+from tests.service.api import Api, Open
 from tests.service.in_process import Service, served_in_process
 from tests.service.log_api import LogApi
-from tests.service.shop import Open, Shop
 from tests.simulation.quiet import QuietWorld, quiet_world
 
 Serve: TypeAlias = Callable[..., AbstractContextManager[LogApi]]
@@ -38,15 +38,20 @@ def service(
 @pytest.fixture
 def open_shop(service: Service) -> Iterator[Open]:
     """Make streams of this test's own, which clients reach, too."""
-    with ExitStack() as shops:
-        shops.enter_context(service.reached_by_clients())
-        yield lambda **settings: shops.enter_context(
-            Shop(service.url, transport=service, pass_time=service.pass_time, **settings)
-        )
+    with ExitStack() as streams, service.reached_by_clients():
+
+        def make(**settings: object) -> Api:
+            name = f"shop/orders-{next(_NUMBERS)}"
+            calls = Api(service.url, name, transport=service, pass_time=service.pass_time)
+            shop = streams.enter_context(calls)
+            shop.create(**settings)
+            return shop
+
+        yield make
 
 
 @pytest.fixture
-def shop(open_shop: Open) -> Shop:
+def shop(open_shop: Open) -> Api:
     """A stream of a log elsewhere, of one partition."""
     return open_shop()
 
@@ -68,7 +73,7 @@ def serve(database_url: str) -> Serve:
         with (
             served_in_process(ServeSettings(database_url=database_url, **settings)) as service,
             service.reached_by_clients(),
-            LogApi(service.url, transport=service) as log,
+            LogApi(service.url, "tests/log", transport=service) as log,
         ):
             yield log
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.shop import MINUTE, NOON, Shop
+from tests.service.api import MINUTE, NOON, Api
 from tests.simulation.quiet import QuietWorld
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import InvalidTimeError, WriterFencedError
@@ -22,14 +22,16 @@ HELD = timedelta(hours=1)
 """How long events linger that nobody is to acknowledge."""
 
 
-def _open(world: QuietWorld, **settings: Any) -> Shop:
+def _open(world: QuietWorld, **settings: Any) -> Api:
     """Make a stream, whose writers are dropped soon."""
     settings = {"aggregation_timeout_ms": TIMEOUT_MS} | settings
-    return Shop(world.controllers[0].url, transport=world.transport(), **settings)
+    shop = Api(world.controllers[0].url, "shop/orders", transport=world.transport())
+    shop.create(**settings)
+    return shop
 
 
 def _start(
-    world: QuietWorld, shop: Shop, name: str, kind: Callable[..., Any] = AsyncWriter, **how: Any
+    world: QuietWorld, shop: Api, name: str, kind: Callable[..., Any] = AsyncWriter, **how: Any
 ) -> Any:
     """Start a writer."""
     writer = kind(shop.url, shop.name, name, **how)
@@ -37,11 +39,11 @@ def _start(
     return writer
 
 
-def _until_expired(world: QuietWorld, shop: Shop, writer: str) -> None:
+def _until_expired(world: QuietWorld, shop: Api, writer: str) -> None:
     """Let a writer be silent for too long, while another one is ahead."""
 
     def is_expired() -> bool:
-        shop.notes("fast", NOON + MINUTE, 0)
+        shop.note("fast", NOON + MINUTE, 0)
         return shop.states()[writer] == "expired"
 
     world.until(is_expired)
@@ -51,7 +53,7 @@ def test_a_writer_whose_events_are_not_acknowledged_is_not_dropped_for_silence(
     world: QuietWorld,
 ) -> None:
     shop = _open(world, log="embedded")
-    shop.notes("silent", NOON, 0)
+    shop.note("silent", NOON, 0)
     slow = _start(world, shop, "slow", first_time=NOON, linger=HELD)
     world.run(slow.write("still on its way", key="k", event_time=NOON))
     _until_expired(world, shop, "silent")
@@ -100,7 +102,7 @@ def test_a_beat_before_the_first_note_says_what_the_registration_returned(
     world: QuietWorld,
 ) -> None:
     shop = _open(world, log="embedded")
-    shop.notes("fast", NOON, 0)
+    shop.note("fast", NOON, 0)
     new = _start(world, shop, "new", beat="always")
     assert new.told_time == NOON
     world.until(lambda: shop.states()["new"] == "active")
@@ -135,7 +137,7 @@ def test_a_reporter_raises_at_the_next_call_that_its_beat_was_fenced(world: Quie
 
 def test_a_reporter_beats_when_it_is_told_to(world: QuietWorld) -> None:
     shop = _open(world)
-    shop.notes("silent", NOON, 0)
+    shop.note("silent", NOON, 0)
     slow = _start(world, shop, "slow", AsyncTimeReporter)
     world.run(slow.note_time(NOON, {0: 4}))
 

@@ -22,7 +22,7 @@ from reader_client import (
     StreamClient,
 )
 from tests.patience import PATIENCE_S
-from tests.service.shop import Open
+from tests.service.api import Open
 from tidegauge.errors import TidegaugeError, UnknownGroupError, UnknownStreamError
 from writer_client import (
     AsyncTimeReporter,

@@ -44,8 +44,7 @@ def _is_done(url: str) -> bool:
 
 
 def _marks(log: LogApi) -> list[Any]:
-    marks: list[Any] = log.json(log.client.get(f"{log.path}/marks"))["marks"]
-    return [(mark["revision"], mark["lower"]) for mark in marks]
+    return [(mark["revision"], mark["lower"]) for mark in log.get("marks")["marks"]]
 
 
 def test_many_marks_go_in_the_background_and_after_a_restart(

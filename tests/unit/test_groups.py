@@ -22,8 +22,8 @@ from reader_client import (
     TimeWindow,
 )
 from tests.patience import until, wait_until
+from tests.service.api import Api, Open
 from tests.service.in_process import in_process
-from tests.service.shop import Open, Shop
 from tests.simulation.quiet import QuietWorld
 
 NOW = 1_700_000_000_000
@@ -32,15 +32,15 @@ OF_READERS = {"heartbeat_ms": 100, "dead_after_ms": 200}
 
 
 @pytest.fixture
-def stream(open_shop: Open) -> Shop:
+def stream(open_shop: Open) -> Api:
     """A stream of two segments, the first of them with two events."""
     shop = open_shop(log="embedded", segments=2)
-    shop.append(("a", None), ("a", None))
+    shop.write(("a", None), ("a", None))
     return shop
 
 
 @pytest.fixture
-def external(open_shop: Open) -> Shop:
+def external(open_shop: Open) -> Api:
     """A stream of two partitions with marks at `NOW` and a second later."""
     shop = open_shop(segments=2, max_segments=3, mark_resolution_ms=0)
     for time, offset in ((NOW, 10), (NOW + 1_000, 20)):
@@ -48,30 +48,30 @@ def external(open_shop: Open) -> Shop:
     return shop
 
 
-def _path(shop: Shop) -> str:
+def _path(shop: Api) -> str:
     return f"/v1/reader-groups/{shop.name}"
 
 
-def _create(shop: Shop, **options: object) -> httpx.Response:
+def _create(shop: Api, **options: object) -> httpx.Response:
     return shop.client.put(_path(shop), json={"streams": [shop.name], **options})
 
 
-def _group(shop: Shop, **options: object) -> str:
+def _group(shop: Api, **options: object) -> str:
     _create(shop, **options).raise_for_status()
     return _path(shop)
 
 
-def _join(shop: Shop, reader: str = "one") -> int:
+def _join(shop: Api, reader: str = "one") -> int:
     joined = shop.client.post(f"{_path(shop)}/readers/{reader}").raise_for_status()
     epoch: int = joined.json()["epoch"]
     return epoch
 
 
-def _readers(shop: Shop) -> list[str]:
+def _readers(shop: Api) -> list[str]:
     return list(shop.client.get(_path(shop)).json()["state"]["readers"])
 
 
-def _store(shop: Shop, change: Callable[[dict[str, Any]], object]) -> httpx.Response:
+def _store(shop: Api, change: Callable[[dict[str, Any]], object]) -> httpx.Response:
     """Read the state of the group, change it, and store it."""
     read = shop.client.get(f"{_path(shop)}/state")
     state = read.json()
@@ -80,12 +80,12 @@ def _store(shop: Shop, change: Callable[[dict[str, Any]], object]) -> httpx.Resp
     return shop.client.put(f"{_path(shop)}/state", json=state, headers=match)
 
 
-def _confirm(shop: Shop, position: dict[str, int], *, epoch: int = 1) -> httpx.Response:
+def _confirm(shop: Api, position: dict[str, int], *, epoch: int = 1) -> httpx.Response:
     report = {"epoch": epoch, "position": {shop.name: position}}
     return shop.client.post(f"{_path(shop)}/readers/one/position", json=report)
 
 
-def _go_offline(shop: Shop, position: dict[str, int] | None, *, epoch: int = 1) -> Any:
+def _go_offline(shop: Api, position: dict[str, int] | None, *, epoch: int = 1) -> Any:
     last = {"epoch": epoch} | ({} if position is None else {"position": {shop.name: position}})
     return shop.client.request("DELETE", f"{_path(shop)}/readers/one", json=last)
 
@@ -115,7 +115,7 @@ BEYOND = (409, "invalid_position")
     ],
 )
 def test_a_group_starts_in_one_way_and_within_its_own_streams(
-    stream: Shop, starts: dict[str, Any], refusal: tuple[int, str], field: str | None
+    stream: Api, starts: dict[str, Any], refusal: tuple[int, str], field: str | None
 ) -> None:
     if "cut" in starts:
         starts = {"start_cut": {stream.name: starts["cut"]}}
@@ -123,7 +123,7 @@ def test_a_group_starts_in_one_way_and_within_its_own_streams(
     assert problem.get("errors", [{"field": None}])[0]["field"] == field
 
 
-def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Shop) -> None:
+def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Api) -> None:
     (error,) = _refused(_create(stream, start_cut={"0": 1}), *INVALID)["errors"]
     assert error == {
         "field": "start_cut",
@@ -132,7 +132,7 @@ def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Shop)
     }
 
 
-def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Shop) -> None:
+def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Api) -> None:
     problem = _refused(_create(stream, heartbeat_ms=5_000, dead_after_ms=1_000), *INVALID)
     assert "heartbeat_ms, 5000: make it longer" in problem["detail"]
 
@@ -146,7 +146,7 @@ def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Shop) -> None:
     ],
 )
 def test_a_group_on_an_external_log_starts_at_a_time_or_a_cut(
-    external: Shop, starts: dict[str, Any], position: dict[str, int]
+    external: Api, starts: dict[str, Any], position: dict[str, int]
 ) -> None:
     if "cut" in starts:
         starts = {"start_cut": {external.name: starts["cut"]}}
@@ -155,7 +155,7 @@ def test_a_group_on_an_external_log_starts_at_a_time_or_a_cut(
 
 
 def test_where_an_external_log_ends_is_for_the_caller_to_say_until_it_has_ended(
-    external: Shop,
+    external: Api,
 ) -> None:
     problem = _refused(_create(external, start="latest"), *INVALID)
     assert "send start_cut" in problem["detail"]
@@ -178,10 +178,10 @@ def test_a_group_starts_where_it_is_told_in_a_stream_that_was_scaled(
     open_shop: Open, start: dict[str, Any], position: dict[int, int], read: list[str]
 ) -> None:
     shop = open_shop(log="embedded")
-    shop.append(("a", NOW), ("b", NOW + 1_000))
+    shop.write(("a", NOW), ("b", NOW + 1_000))
     with StreamClient(shop.url, shop.name) as client:
         client.split(0)
-    shop.append(("c", NOW + 2_000), ("d", NOW + 3_000))
+    shop.write(("c", NOW + 2_000), ("d", NOW + 3_000))
     if "cut" in start:
         start = {"start_cut": {shop.name: start["cut"]}}
     with shop.group() as group:
@@ -194,7 +194,7 @@ def test_a_group_starts_where_it_is_told_in_a_stream_that_was_scaled(
     assert sorted(found) == read
 
 
-def test_a_group_does_not_read_another_stream_of_the_name(stream: Shop) -> None:
+def test_a_group_does_not_read_another_stream_of_the_name(stream: Api) -> None:
     group = _group(stream)
     stream.client.delete(stream.path).raise_for_status()
     stream.create(log="embedded", segments=2)
@@ -214,21 +214,21 @@ def test_a_group_does_not_read_another_stream_of_the_name(stream: Shop) -> None:
     ],
     ids=["an unknown field", "an unknown field of a reader", "a bad name", "a fraction"],
 )
-def test_a_state_that_cannot_be_is_not_stored(stream: Shop, wrong: dict[str, Any]) -> None:
+def test_a_state_that_cannot_be_is_not_stored(stream: Api, wrong: dict[str, Any]) -> None:
     path = f"{_group(stream)}/state"
     before = stream.client.get(path).json()
     _refused(_store(stream, lambda state: state.update(wrong)), *INVALID)
     assert stream.client.get(path).json() == before
 
 
-def test_a_zombie_does_not_take_its_successor_offline(stream: Shop) -> None:
+def test_a_zombie_does_not_take_its_successor_offline(stream: Api) -> None:
     _group(stream)
     assert [_join(stream), _join(stream)] == [1, 2]
     assert _refused(_go_offline(stream, None), 409, "reader_fenced")["epoch"] == 2
     _go_offline(stream, None, epoch=2).raise_for_status()
 
 
-def test_a_reader_gives_no_segment_back_that_it_does_not_own(stream: Shop) -> None:
+def test_a_reader_gives_no_segment_back_that_it_does_not_own(stream: Api) -> None:
     _group(stream)
     _join(stream)
     refused = _refused(_go_offline(stream, {"0": 0}), 409, "invalid_transition")
@@ -237,7 +237,7 @@ def test_a_reader_gives_no_segment_back_that_it_does_not_own(stream: Shop) -> No
     assert _readers(stream) == ["one"]
 
 
-def _own(shop: Shop, owned: dict[str, int], unassigned: dict[str, int]) -> httpx.Response:
+def _own(shop: Api, owned: dict[str, int], unassigned: dict[str, int]) -> httpx.Response:
     def change(state: dict[str, Any]) -> None:
         state["readers"]["one"]["owned"] = {shop.name: owned}
         state["unassigned"] = {shop.name: unassigned} if unassigned else {}
@@ -245,7 +245,7 @@ def _own(shop: Shop, owned: dict[str, int], unassigned: dict[str, int]) -> httpx
     return _store(shop, change)
 
 
-def test_nobody_confirms_what_was_not_written(stream: Shop) -> None:
+def test_nobody_confirms_what_was_not_written(stream: Api) -> None:
     def beyond(answer: httpx.Response, *, tail: int) -> None:
         problem = _refused(answer, *BEYOND)
         assert (problem["segment"], problem["offset"]) == (0, tail + 1)
@@ -257,14 +257,14 @@ def test_nobody_confirms_what_was_not_written(stream: Shop) -> None:
     _own(stream, {"0": 2}, {"1": 0}).raise_for_status()
     for call in (_confirm, _go_offline):
         beyond(call(stream, {"0": 3}), tail=2)
-    stream.append(("a", None), ("a", None))
+    stream.write(("a", None), ("a", None))
     _confirm(stream, {"0": 3}).raise_for_status()
     beyond(_confirm(stream, {"0": 5}), tail=4)
     window = stream.client.get(f"{group}/time-window", params={"stream": stream.name}).json()
     assert window["position"] == {"0": 3, "1": 0}
 
 
-def test_consumers_of_an_external_log_get_a_time_window(external: Shop) -> None:
+def test_consumers_of_an_external_log_get_a_time_window(external: Api) -> None:
     group = _group(external)
     _join(external)
     _own(external, {"0": 0, "1": 0}, {}).raise_for_status()
@@ -282,7 +282,7 @@ def test_the_window_over_several_streams_is_of_what_was_read_in_all_of_them(
 ) -> None:
     one, two = (open_shop(log="embedded", mark_resolution_ms=0) for _ in range(2))
     for shop, time in ((one, NOW), (one, NOW + 5_000), (two, NOW + 2_000)):
-        shop.append(("k", time))
+        shop.write(("k", time))
         shop.post("writers/w/note-time", time=time + 1_000)
     with one.group() as group:
         group.create([one.name, two.name])
@@ -332,7 +332,7 @@ def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(world: QuietWo
         world.run(reader.close())
 
 
-def test_who_waits_takes_the_share_of_the_dead_without_being_asked_again(stream: Shop) -> None:
+def test_who_waits_takes_the_share_of_the_dead_without_being_asked_again(stream: Api) -> None:
     _group(stream, heartbeat_ms=100, dead_after_ms=300)
     _join(stream)
     _own(stream, {"0": 0, "1": 0}, {}).raise_for_status()
@@ -342,7 +342,7 @@ def test_who_waits_takes_the_share_of_the_dead_without_being_asked_again(stream:
 
 
 def test_dead_readers_go_offline_although_another_group_lost_its_stream(
-    open_shop: Open, stream: Shop
+    open_shop: Open, stream: Api
 ) -> None:
     doomed = open_shop(log="embedded")
     for shop in (doomed, stream):

@@ -15,7 +15,7 @@ from controller.configuration import ServeSettings
 from reader_client import StreamClient
 from tests.conftest import NewDatabase
 from tests.patience import PATIENCE_S, wait_until
-from tests.server import Api
+from tests.service.api import Api
 from tests.service.in_process import Service, served_in_process
 from tests.service.problems import (
     EMBEDDED,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from controller.streams.registry import Registry
-from tests.server import Api
+from tests.service.api import Api
 from tests.simulation.cluster import Controller
 from tests.simulation.quiet import QuietWorld
 

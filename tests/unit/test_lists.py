@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from controller.http.routing import write_cursor
-from tests.server import Api
+from tests.service.api import Api
 from tests.service.in_process import Service
 from tidegauge.names import StreamName
 

@@ -10,7 +10,7 @@ from spark_source.logs.embedded import EmbeddedLog
 from spark_source.source.follower import Follower
 from spark_source.source.planner import Limits, Offset, plan, time_to_reach
 from tests.patience import wait_until
-from tests.service.shop import MINUTE, NOON, Open
+from tests.service.api import MINUTE, NOON, Open
 
 SECOND = 1_000
 HOUR = 60 * MINUTE

@@ -11,8 +11,8 @@ from controller.http.app import ControllerApp
 from controller.streams import stream as streams
 from controller.streams.stream import StreamState
 from tests.patience import until
+from tests.service.api import Open
 from tests.service.in_process import in_process
-from tests.service.shop import Open
 from tidegauge.names import StreamName
 
 NOON = 1_704_110_400_000

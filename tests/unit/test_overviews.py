@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from reader_client import ReaderGroup, StreamClient, WatermarkTimeoutError
-from tests.server import Api
+from tests.service.api import Api
 from tests.service.in_process import Service
 from tidegauge.errors import UnknownWriterError
 from tidegauge.event_time import END_OF_TIME

@@ -11,7 +11,7 @@ from controller.clocks import Clocks
 from reader_client import ReaderGroup
 from spark_source import ProgressListener
 from tests.query_progress import TEN, batch_progress
-from tests.server import Api
+from tests.service.api import Api
 from tests.service.in_process import Service
 from tidegauge.aggregation.writers import Now
 

@@ -22,7 +22,7 @@ from reader_client import (
     TimeWindow,
 )
 from tests.patience import until, wait_until
-from tests.service.shop import Open, Shop
+from tests.service.api import Api, Open
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import InvalidTransitionError, ReaderFencedError
 from tidegauge.groups import GroupState
@@ -36,7 +36,7 @@ _TAKEN_OVER = 2
 
 
 @pytest.fixture
-def shop(open_shop: Open) -> Shop:
+def shop(open_shop: Open) -> Api:
     """A stream of three segments with events whose times rise by 1 ms."""
     shop = open_shop(log="embedded", segments=3, mark_resolution_ms=0)
     _write(shop, EVENTS)
@@ -44,13 +44,13 @@ def shop(open_shop: Open) -> Shop:
 
 
 @pytest.fixture
-def group(shop: Shop) -> Iterator[ReaderGroup]:
+def group(shop: Api) -> Iterator[ReaderGroup]:
     with shop.group() as group:
         group.create([shop.name], heartbeat_ms=100, dead_after_ms=1_000)
         yield group
 
 
-def _write(shop: Shop, events: int) -> None:
+def _write(shop: Api, events: int) -> None:
     with shop.writer() as writer:
         for number in range(events):
             writer.write(str(number), key=f"key-{number}", event_time=1_000 + number)
@@ -75,7 +75,7 @@ def _is_fenced(reader: Reader) -> bool:
 
 
 def test_segments_are_read_in_turn_however_much_is_in_each(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     with shop.reader() as reader:
         first = [reader.read_next(wait_ms=0, limit=1)[0].segment for _ in range(6)]
@@ -83,7 +83,7 @@ def test_segments_are_read_in_turn_however_much_is_in_each(
 
 
 def test_a_reader_goes_on_when_it_never_learns_what_became_of_its_changes(
-    shop: Shop, group: ReaderGroup, monkeypatch: pytest.MonkeyPatch
+    shop: Api, group: ReaderGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, confirmed = httpx.AsyncClient.send, count()
     lost: list[tuple[str, str]] = []
@@ -112,7 +112,7 @@ def test_a_reader_goes_on_when_it_never_learns_what_became_of_its_changes(
 
 
 def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     path = f"/v1/reader-groups/{shop.name}/time-window"
     assert group.get_time_window(shop.name).lower is None
@@ -135,7 +135,7 @@ def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
         behind.close()
 
 
-def test_a_reader_is_fenced_when_its_name_is_taken_over(shop: Shop, group: ReaderGroup) -> None:
+def test_a_reader_is_fenced_when_its_name_is_taken_over(shop: Api, group: ReaderGroup) -> None:
     former = shop.reader("same")
     former.open()
     with shop.reader("same") as latter:
@@ -148,7 +148,7 @@ def test_a_reader_is_fenced_when_its_name_is_taken_over(shop: Shop, group: Reade
 
 
 def test_what_came_to_a_reader_whose_block_failed_is_read_again(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     def fail() -> None:
         with shop.reader() as reader:
@@ -189,7 +189,7 @@ def _some(reader: Reader, number: int) -> list[int]:
 
 
 def test_whoever_stops_in_between_can_go_on_there_or_leaves_the_rest_to_others(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     shop.post("seal")
     with shop.reader() as reader:
@@ -200,7 +200,7 @@ def test_whoever_stops_in_between_can_go_on_there_or_leaves_the_rest_to_others(
 
 
 def test_a_checkpoint_in_between_stands_behind_the_last_event_that_came(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     shop.post("seal")
     with shop.reader() as reader:
@@ -228,7 +228,7 @@ def test_what_another_reader_took_over_at_a_checkpoint_is_left_to_it(
                 one.checkpoint("two comes")
                 assert two.read_next(wait_ms=0)[0].offset == 1
                 assert list(group.describe().state.readers["one"].owned[shop.name]) == [0]
-                shop.append(*((f"key-{number}", None) for number in range(EVENTS)))
+                shop.write(*((f"key-{number}", None) for number in range(EVENTS)))
                 assert next(events).segment == 0
 
 
@@ -291,7 +291,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 @pytest.fixture
-def two(open_shop: Open) -> Iterator[list[Shop]]:
+def two(open_shop: Open) -> Iterator[list[Api]]:
     """Two empty streams, and a group of the name of the first that reads both."""
     shops = [open_shop(log="embedded", segments=3) for _ in range(2)]
     with shops[0].group() as group:
@@ -300,19 +300,19 @@ def two(open_shop: Open) -> Iterator[list[Shop]]:
 
 
 def test_one_poll_a_stream_is_asked_however_many_segments_are_owned(
-    two: list[Shop], calls: Calls
+    two: list[Api], calls: Calls
 ) -> None:
     names = sorted(shop.name for shop in two)
     with two[0].reader() as reader:
         assert reader.read_next(wait_ms=50) == []
         assert sorted(calls.polls) == names
-        two[1].append(("k", None))
+        two[1].write(("k", None))
         assert len(reader.read_next(wait_ms=LONG_MS)) == 1
         assert sorted(calls.polls) == sorted(names * 2)
 
 
 def _read_both(
-    two: list[Shop], calls: Calls, happen: Callable[[], Awaitable[None]]
+    two: list[Api], calls: Calls, happen: Callable[[], Awaitable[None]]
 ) -> list[str]:
     """Let something happen while a reader waits on both, and return the streams that it reads."""
 
@@ -328,15 +328,15 @@ def _read_both(
 
 @pytest.mark.parametrize("busy", [0, 1])
 def test_an_event_of_any_stream_ends_the_wait_for_all(
-    two: list[Shop], calls: Calls, busy: int
+    two: list[Api], calls: Calls, busy: int
 ) -> None:
     async def write() -> None:
-        two[busy].append(("k", None))
+        two[busy].write(("k", None))
 
     assert _read_both(two, calls, write) == calls.ended == [two[busy].name]
 
 
-def test_marks_do_not_end_a_wait_and_a_seal_does(two: list[Shop], calls: Calls) -> None:
+def test_marks_do_not_end_a_wait_and_a_seal_does(two: list[Api], calls: Calls) -> None:
     async def note_and_seal() -> None:
         two[1].note("w", 1_000)
         await until(lambda: calls.polls.count(two[1].name) == 2)
@@ -351,7 +351,7 @@ def test_reading_on_costs_one_round_trip_and_waiting_one_call(
 ) -> None:
     shop = open_shop(log="embedded")
     for _ in range(6):
-        shop.append(("k", None))  # a chunk of its own
+        shop.write(("k", None))  # a chunk of its own
     with shop.group() as group:
         group.create([shop.name], heartbeat_ms=60_000, dead_after_ms=300_000)
     with shop.reader() as reader:
@@ -370,12 +370,12 @@ def test_reading_on_costs_one_round_trip_and_waiting_one_call(
 # The only reader of a group: it begins where its engine says, and fences whoever read before.
 
 
-def _exclusive(shop: Shop) -> ExclusiveReader:
+def _exclusive(shop: Api) -> ExclusiveReader:
     return ExclusiveReader(shop.url, shop.name, "engine")
 
 
 def test_an_exclusive_reader_goes_back_and_fences_whoever_read(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     former = shop.reader("former")
     while former.read_next(wait_ms=0):
@@ -393,7 +393,7 @@ def test_an_exclusive_reader_goes_back_and_fences_whoever_read(
 
 
 def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(
-    shop: Shop, group: ReaderGroup
+    shop: Api, group: ReaderGroup
 ) -> None:
     with _exclusive(shop) as engine:
         engine.take_over({shop.name: {0: 0, 1: 0, 2: 0}})
@@ -408,7 +408,7 @@ def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(
 
 
 def test_an_exclusive_reader_knows_its_epoch_though_the_service_dies_behind_its_takeover(
-    shop: Shop, group: ReaderGroup, monkeypatch: pytest.MonkeyPatch
+    shop: Api, group: ReaderGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change, describe, changes = AsyncReaderGroup.change, AsyncReaderGroup.describe, count(1)
     is_away = False

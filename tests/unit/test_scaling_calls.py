@@ -36,13 +36,8 @@ def _scale(log: LogApi, seal: list[int], ranges: list[list[float]], **more: int)
     return log.json(log.client.post(f"{log.path}/scale", json=body))
 
 
-def _change(log: LogApi, **settings: object) -> dict[str, Any]:
-    headers = {"if-match": "*"}
-    return log.json(log.client.patch(log.path, json=settings, headers=headers))
-
-
 def _segments(log: LogApi) -> list[tuple[Any, ...]]:
-    described = log.json(log.client.get(log.path))["topology"]["segments"]
+    described = log.client.get(log.path).json()["topology"]["segments"]
     return [
         (
             segment["number"],
@@ -61,7 +56,7 @@ def test_a_split_and_a_merge_seal_segments_at_their_tails(log: LogApi) -> None:
     log.append(numbered(0, 3), 1)
     split = _scale(log, [0], HALVES, topology_revision=0)
     assert [segment["number"] for segment in split["segments"]] == [1, 2]
-    assert split["topology"] == log.json(log.client.get(log.path))["topology"]
+    assert split["topology"] == log.client.get(log.path).json()["topology"]
     log.append(numbered(3, 2), 1, segment=2)
     merged = _scale(log, [1, 2], [[0, 1]])
     assert merged["topology"]["revision"] == 2
@@ -187,13 +182,14 @@ def test_a_client_raises_what_cannot_be_scaled_and_does_not_scale_twice(log: Log
 
 def test_an_external_log_and_a_sealed_stream_are_not_scaled(log: LogApi) -> None:
     policy = {"scaling": {"events_per_s": 9}}
-    assert log.create(log="external", **policy)["code"] == "log_is_external"
+    created = log.client.put(log.path, json=policy | {"log": "external"})
     log.create(log="external")
-    assert _scale(log, [0], HALVES)["code"] == "log_is_external"
-    assert _change(log, **policy)["code"] == "log_is_external"
+    changed = log.client.patch(log.path, json=policy, headers={"if-match": "*"})
+    for refused in (log.json(created), log.json(changed), _scale(log, [0], HALVES)):
+        assert refused["code"] == "log_is_external"
     log.client.delete(log.path).raise_for_status()
     log.create()
-    log.client.post(f"{log.path}/seal").raise_for_status()
+    log.post("seal")
     assert _scale(log, [0], HALVES)["code"] == "stream_sealed"
 
 
@@ -240,7 +236,7 @@ def test_marks_windows_and_starts_go_through_a_split_and_a_merge(log: LogApi) ->
     _scale(log, [1, 2], [[0, 1]])
     log.append([("a", 4_000, b"")], 1, segment=3)
     log.note_time(4_000, position={"3": 1}, incarnation=1)
-    marks = log.json(log.client.get(f"{log.path}/marks"))["marks"]
+    marks = log.get("marks")["marks"]
     assert [(mark["lower"], mark["cut"]) for mark in marks] == [
         (2_000, {"0": 2}),
         (3_000, {"1": 1, "2": 0}),
@@ -248,8 +244,7 @@ def test_marks_windows_and_starts_go_through_a_split_and_a_merge(log: LogApi) ->
     ]
     assert log.start_of(2_000) == {"0": 1}
     assert log.start_of(3_500) == {"3": 0}
-    query = {"position": "0:2,1:0"}
-    there = log.json(log.client.get(f"{log.path}/marks/at", params=query))
+    there = log.get("marks/at", position="0:2,1:0")
     assert (there["lower"], there["upper"]) == (2_000, 3_000)
 
 
@@ -303,13 +298,13 @@ def test_where_a_time_starts_costs_the_same_number_of_queries_behind_many_scalin
 def test_settings_that_are_wrong_are_refused_with_the_value_and_the_cure(
     log: LogApi, scaling: object, refusal: str
 ) -> None:
-    refused = log.create(scaling=scaling)
+    refused = log.json(log.client.put(log.path, json={"scaling": scaling}))
     assert (refused["status"], refused["detail"]) == (422, refusal)
 
 
 def test_a_policy_comes_and_goes_by_patch_and_leaves_other_settings_alone(log: LogApi) -> None:
     assert log.create()["scaling"] is None
-    changed = _change(log, scaling={"bytes_per_s": "1000"})
+    changed = log.change(scaling={"bytes_per_s": "1000"})
     assert changed["config"]["scaling"] == {
         "events_per_s": None,
         "bytes_per_s": 1_000,
@@ -318,9 +313,9 @@ def test_a_policy_comes_and_goes_by_patch_and_leaves_other_settings_alone(log: L
         "min_segments": 1,
     }
     assert changed["scaling"]["unit"] == "bytes"
-    assert _change(log, min_writers=2)["config"]["scaling"] == changed["config"]["scaling"]
-    assert _change(log, scaling=None)["config"]["scaling"] == "fixed"
-    assert _change(log)["scaling"] is None
+    assert log.change(min_writers=2)["config"]["scaling"] == changed["config"]["scaling"]
+    assert log.change(scaling=None)["config"]["scaling"] == "fixed"
+    assert log.change()["scaling"] is None
 
 
 class Steps:

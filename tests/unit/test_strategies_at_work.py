@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.patience import until, wait_until
-from tests.service.shop import MINUTE, NOON, Open, Shop
+from tests.service.api import MINUTE, NOON, Api, Open
 from tidegauge.errors import InvalidTimeError, WriterFencedError
 from writer_client import AsyncTimeReporter, AsyncWriter, TimeReporter, Writer
 from writer_client.strategies import (
@@ -33,7 +33,7 @@ HOUR = 60 * MINUTE
 
 
 @pytest.fixture
-def shop(open_shop: Open) -> Shop:
+def shop(open_shop: Open) -> Api:
     """A stream with a log of one segment."""
     return open_shop(log="embedded")
 
@@ -42,11 +42,11 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _stands(shop: Shop, at: int) -> Callable[[], bool]:
+def _stands(shop: Api, at: int) -> Callable[[], bool]:
     return lambda: shop.watermark == at
 
 
-def test_a_writer_notes_by_itself_and_counts_what_is_late(shop: Shop) -> None:
+def test_a_writer_notes_by_itself_and_counts_what_is_late(shop: Api) -> None:
     with shop.writer(strategy=BoundedOutOfOrderness(TEN_SECONDS)) as writer:
         writer.write("1", key="k", event_time=NOON)
         wait_until(_stands(shop, NOON - 10_000))
@@ -58,7 +58,7 @@ def test_a_writer_notes_by_itself_and_counts_what_is_late(shop: Shop) -> None:
         assert writer.late_events == 1
 
 
-def test_many_events_are_shown_to_the_strategy_one_after_the_other(shop: Shop) -> None:
+def test_many_events_are_shown_to_the_strategy_one_after_the_other(shop: Api) -> None:
     strategy = PerPartition(lambda: BoundedOutOfOrderness(TEN_SECONDS), [7, 8])
     with shop.writer(strategy=strategy) as writer:
         for source in (7, 8):
@@ -69,7 +69,7 @@ def test_many_events_are_shown_to_the_strategy_one_after_the_other(shop: Shop) -
 
 
 @pytest.mark.parametrize("end", ["close", "flush", "leave"])
-def test_what_is_written_shortly_before_the_end_is_noted_too(shop: Shop, end: str) -> None:
+def test_what_is_written_shortly_before_the_end_is_noted_too(shop: Api, end: str) -> None:
     writer = shop.writer(strategy=MonotonousTimestamps(), note_interval=NEVER)
     writer.write(end, key="k", event_time=NOON)
     getattr(writer, end)()
@@ -77,7 +77,7 @@ def test_what_is_written_shortly_before_the_end_is_noted_too(shop: Shop, end: st
     writer.close()
 
 
-def test_a_marker_is_noted_at_once_and_covers_exactly_what_is_before_it(shop: Shop) -> None:
+def test_a_marker_is_noted_at_once_and_covers_exactly_what_is_before_it(shop: Api) -> None:
     strategy = Punctuated(lambda event: event.event_time if event.key == "hour" else None)
     with shop.writer(strategy=strategy, note_interval=NEVER) as writer:
         writer.write("reading", key="k", event_time=NOON - 1)
@@ -100,7 +100,7 @@ def test_what_is_too_far_in_the_future_is_up_to_the_stream(
         assert writer.future_events == future
 
 
-def test_a_writer_may_promise_more_than_its_strategy_and_never_less(shop: Shop) -> None:
+def test_a_writer_may_promise_more_than_its_strategy_and_never_less(shop: Api) -> None:
     with shop.writer(strategy=BoundedOutOfOrderness(NEVER)) as writer:
         writer.write("the last of the day", key="k", event_time=NOON)
         wait_until(_stands(shop, NOON - HOUR))
@@ -112,7 +112,7 @@ def test_a_writer_may_promise_more_than_its_strategy_and_never_less(shop: Shop) 
         wait_until(_stands(shop, NOON + HOUR))
 
 
-def test_ingestion_time_advances_while_nothing_is_written(shop: Shop) -> None:
+def test_ingestion_time_advances_while_nothing_is_written(shop: Api) -> None:
     with shop.writer(automatically_note_time=True, note_interval=SOON) as writer:
         writer.write("1", key="k")
         wait_until(lambda: len(shop.marks()) >= 3)
@@ -139,7 +139,7 @@ def _blocked_callers(writer: Writer | AsyncWriter) -> int:
     return strategy.running._blocked
 
 
-def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(shop: Shop) -> None:
+def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(shop: Api) -> None:
     with shop.writer(**BLOCKED) as writer:
         writer.open()
         wait_until(lambda: _is_at_work(writer))
@@ -154,7 +154,7 @@ def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(shop: Shop) -> N
 
 @pytest.mark.anyio
 async def test_the_clock_of_idleness_stands_while_an_asynchronous_writer_is_blocked(
-    shop: Shop,
+    shop: Api,
 ) -> None:
     async with AsyncWriter(shop.url, shop.name, "one", **BLOCKED) as writer:
         await until(lambda: _is_at_work(writer))

@@ -16,7 +16,7 @@ from reader_client import (
 )
 from tests.patience import PATIENCE_S
 from tests.server import free_port
-from tests.service.shop import NOON, Open, Shop
+from tests.service.api import NOON, Api, Open
 from tidegauge.errors import (
     ImmutableSettingError,
     StreamExistsError,
@@ -29,7 +29,7 @@ MANY = 1_001
 
 
 @pytest.fixture
-def crowd(open_shop: Open) -> Shop:
+def crowd(open_shop: Open) -> Api:
     """A stream with more writers than a page holds, one of which is ahead."""
     shop = open_shop()
     shop.many({"writer": f"w{n:04}", "time": NOON, "position": {}} for n in range(MANY))
@@ -37,7 +37,7 @@ def crowd(open_shop: Open) -> Shop:
     return shop
 
 
-def _client(shop: Shop) -> StreamClient:
+def _client(shop: Api) -> StreamClient:
     return StreamClient(shop.url, shop.name)
 
 
@@ -71,7 +71,7 @@ def test_a_setting_that_cannot_be_is_named_with_its_value_and_what_can_be(
                 client.configure(**settings)
 
 
-def test_writers_are_listed_all_or_those_in_a_state(crowd: Shop) -> None:
+def test_writers_are_listed_all_or_those_in_a_state(crowd: Api) -> None:
     with _client(crowd) as client:
         names = ["fast", *(f"w{n:04}" for n in range(MANY))]
         assert [one.writer for one in client.writers()] == names
@@ -80,7 +80,7 @@ def test_writers_are_listed_all_or_those_in_a_state(crowd: Shop) -> None:
         assert client.writers(state="left") == []
 
 
-def test_a_writer_that_holds_the_others_up_is_dropped(crowd: Shop) -> None:
+def test_a_writer_that_holds_the_others_up_is_dropped(crowd: Api) -> None:
     with _client(crowd) as client:
         dropped = client.expire("w0007")
         assert (dropped.writer, dropped.state) == ("w0007", "expired")
@@ -112,7 +112,7 @@ def test_a_wait_for_events_may_outlast_the_silence_of_other_calls(
 
 def test_what_came_with_a_chunk_is_read_on_without_another_request(open_shop: Open) -> None:
     shop = open_shop(log="embedded")
-    shop.append(*((str(number), None) for number in range(10)))
+    shop.write(*((str(number), None) for number in range(10)))
 
     async def read() -> list[list[str]]:
         client = AsyncStreamClient(shop.url, shop.name)
@@ -129,7 +129,7 @@ def test_what_came_with_a_chunk_is_read_on_without_another_request(open_shop: Op
     assert asyncio.run(read()) == [["0", "1", "2", "3"], ["4", "5"], ["6", "7", "8", "9"]]
 
 
-def test_a_stream_is_created_configured_and_deleted(shop: Shop) -> None:
+def test_a_stream_is_created_configured_and_deleted(shop: Api) -> None:
     shop.client.delete(shop.path).raise_for_status()
     with _client(shop) as client:
         first = client.create(segments=2, min_writers=2)
@@ -150,7 +150,7 @@ def test_a_stream_is_created_configured_and_deleted(shop: Shop) -> None:
 
 @pytest.mark.parametrize("look", ["create", "describe", "writers"])
 def test_a_client_that_looked_at_a_stream_changes_no_other_of_its_name(
-    shop: Shop, look: str
+    shop: Api, look: str
 ) -> None:
     with _client(shop) as late:
         getattr(late, look)()

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from controller.configuration import ServeSettings
-from tests.server import Api
+from tests.service.api import Api
 from tests.service.in_process import served_in_process
 from tidegauge_cli.verbs import app
 

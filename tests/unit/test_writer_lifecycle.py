@@ -1,14 +1,14 @@
 """What the calls of a writer's life answer over HTTP; the model judges what they do to marks."""
 
 from tests.patience import wait_until
-from tests.service.shop import MINUTE, NOON, Open, Shop
+from tests.service.api import MINUTE, NOON, Api, Open
 
 SECONDS = 1_704_110_400
 NEVER = 2**62
 
 
-def test_registering_returns_where_to_go_on_and_the_watermark_waits_there(shop: Shop) -> None:
-    shop.notes("api-2", NOON, 10)
+def test_registering_returns_where_to_go_on_and_the_watermark_waits_there(shop: Api) -> None:
+    shop.note("api-2", NOON, 10)
     assert shop.says("api-1", "register") == {
         "incarnation": 1,
         "time": NOON,
@@ -17,18 +17,18 @@ def test_registering_returns_where_to_go_on_and_the_watermark_waits_there(shop: 
         "position": {},
         "beat_ms": 20_000,
     }
-    assert shop.notes("api-2", NOON + MINUTE, 20) == {"watermark": NOON, "state": "active"}
-    answer = shop.notes("api-1", NOON + MINUTE, 5, incarnation=1)
+    assert shop.note("api-2", NOON + MINUTE, 20) == {"watermark": NOON, "state": "active"}
+    answer = shop.note("api-1", NOON + MINUTE, 5, incarnation=1)
     assert answer == {"watermark": NOON + MINUTE, "state": "active"}
 
 
-def test_a_first_time_counts_as_a_report_with_nothing_written(shop: Shop) -> None:
+def test_a_first_time_counts_as_a_report_with_nothing_written(shop: Api) -> None:
     answer = shop.says("api-1", "register", time=NOON)
     assert (answer["time"], answer["watermark"], answer["state"]) == (NOON, NOON, "active")
     assert shop.mark == (NOON, {"0": 0})
 
 
-def test_a_first_time_that_is_refused_refuses_the_registration(shop: Shop) -> None:
+def test_a_first_time_that_is_refused_refuses_the_registration(shop: Api) -> None:
     refused = shop.hears("api-1", "register", time=NEVER)
     assert refused == {
         "status": 409,
@@ -41,14 +41,14 @@ def test_a_first_time_that_is_refused_refuses_the_registration(shop: Shop) -> No
     assert shop.says("api-1", "register")["incarnation"] == 1
 
 
-def test_seconds_are_hinted_at_when_registering_and_leaving(shop: Shop) -> None:
+def test_seconds_are_hinted_at_when_registering_and_leaving(shop: Api) -> None:
     hint = f"time {SECONDS} lies in early 1970: are these seconds? Times are milliseconds"
     assert shop.says("api-1", "register", time=SECONDS)["hint"] == hint
     assert shop.says("api-1", "leave", time=SECONDS, incarnation=1)["hint"] == hint
 
 
-def test_an_incarnation_that_leaves_no_room_for_others_is_refused(shop: Shop) -> None:
-    shop.notes("api-1", NOON, 1)
+def test_an_incarnation_that_leaves_no_room_for_others_is_refused(shop: Api) -> None:
+    shop.note("api-1", NOON, 1)
     for call in ("note-time", "leave"):
         refused = shop.hears("api-1", call, time=NOON, position={"0": 1}, incarnation=2**63 - 1)
         assert (refused["status"], refused["code"]) == (422, "invalid_request")
@@ -58,8 +58,8 @@ def test_an_incarnation_that_leaves_no_room_for_others_is_refused(shop: Shop) ->
 
 def test_a_last_report_is_taken_like_any_other_also_of_a_new_partition(open_shop: Open) -> None:
     shop = open_shop(max_segments=2)
-    shop.notes("api-1", NOON, 40)
-    shop.notes("api-2", NOON + MINUTE, 7)
+    shop.note("api-1", NOON, 40)
+    shop.note("api-2", NOON + MINUTE, 7)
     left = shop.says("api-1", "leave", time=NOON + 1, position={"5": 3})
     assert (left["state"], left["time"], left["position"]) == (
         "left",
@@ -69,8 +69,8 @@ def test_a_last_report_is_taken_like_any_other_also_of_a_new_partition(open_shop
     assert shop.mark == (NOON + MINUTE, {"0": 40, "5": 3})
 
 
-def test_a_refused_last_report_refuses_the_leave(shop: Shop) -> None:
-    shop.notes("api-1", NOON, 40)
+def test_a_refused_last_report_refuses_the_leave(shop: Api) -> None:
+    shop.note("api-1", NOON, 40)
     for last, code in (
         ({"time": NOON - 1, "position": {"0": 41}}, "invalid_time"),
         ({"time": NOON, "position": {"0": 39}}, "invalid_position"),
@@ -86,8 +86,8 @@ def test_a_refused_last_report_refuses_the_leave(shop: Shop) -> None:
 
 def test_expire_by_hand_drops_a_writer_and_keeps_what_it_reported(open_shop: Open) -> None:
     shop = open_shop(aggregation_timeout_ms=None)
-    shop.notes("api-1", NOON, 40)
-    shop.notes("api-2", NOON + MINUTE, 7)
+    shop.note("api-1", NOON, 40)
+    shop.note("api-2", NOON + MINUTE, 7)
     expired = shop.says("api-1", "expire")
     assert (expired["state"], expired["watermark"]) == ("expired", NOON + MINUTE)
     assert shop.mark == (NOON + MINUTE, {"0": 40})
@@ -97,9 +97,9 @@ def test_writers_are_listed_by_state_page_by_page(open_shop: Open) -> None:
     shop = open_shop(aggregation_timeout_ms=None)
     slow = [f"slow-{number}" for number in range(1, 6)]
     for name in slow:
-        shop.notes(name, NOON, 1)
+        shop.note(name, NOON, 1)
     for name in ("fast", "left-1", "left-2", "gone"):
-        shop.notes(name, NOON + MINUTE, 1)
+        shop.note(name, NOON + MINUTE, 1)
     for name, call in (("left-1", "leave"), ("left-2", "leave"), ("gone", "expire")):
         shop.says(name, call)
     shop.says("new", "register")
@@ -122,7 +122,7 @@ def test_writers_are_listed_by_state_page_by_page(open_shop: Open) -> None:
 def test_a_page_goes_on_after_its_last_writer_was_forgotten(open_shop: Open) -> None:
     shop = open_shop(writer_retention_ms=None)
     for name in ("a", "b", "c", "d"):
-        shop.notes(name, NOON, 1)
+        shop.note(name, NOON, 1)
     page = shop.get("writers", limit=2)
     shop.says("b", "leave")
     shop.change(writer_retention_ms=0)
@@ -133,7 +133,7 @@ def test_a_page_goes_on_after_its_last_writer_was_forgotten(open_shop: Open) -> 
 
 def test_lowering_min_writers_lets_the_first_mark_out(open_shop: Open) -> None:
     shop = open_shop(min_writers=2)
-    shop.notes("api-1", NOON, 1)
+    shop.note("api-1", NOON, 1)
     assert shop.watermark is None
     shop.change(min_writers=1)
     wait_until(lambda: shop.watermark == NOON)

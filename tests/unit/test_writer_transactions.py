@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.service.log_api import LogApi
-from tests.service.shop import Shop
 from tests.service.transaction_api import listed
 from tests.simulation.quiet import QuietWorld
 from tests.unit.conftest import Serve
@@ -37,7 +36,7 @@ def log(log: LogApi) -> LogApi:
 
 @pytest.fixture
 def writer(log: LogApi) -> Iterator[Writer]:
-    with log.writer() as one:
+    with log.writer("w") as one:
         yield one
 
 
@@ -70,7 +69,7 @@ def test_leaving_the_block_commits_with_the_time_that_was_noted(
         writer.flush()
         assert log.tail() == {"0": 0, "1": 0}
     assert both.position == writer.position == {0: 1, 1: 1}
-    assert log.mark() == (TIME, {"0": 1, "1": 1})
+    assert log.mark == (TIME, {"0": 1, "1": 1})
     with pytest.raises(InvalidTimeError):
         writer.note_time(TIME - 1)
     with pytest.raises(ValueError, match="over"):
@@ -97,7 +96,7 @@ def test_what_is_written_outside_comes_before_what_the_commit_makes_visible(
     writer.write("4", key=KEYS[0])
     writer.flush()
     assert _values(log) == ["1", "2", "3", "4"]
-    assert log.mark() == (TIME, {"0": 3, "1": 0})
+    assert log.mark == (TIME, {"0": 3, "1": 0})
 
 
 def test_no_time_is_noted_and_no_other_begun_while_one_is_open(writer: Writer) -> None:
@@ -116,7 +115,7 @@ def test_the_next_note_covers_a_commit_without_a_time(log: LogApi, writer: Write
         one.write("a", key=KEYS[0], event_time=TIME - 1)
     writer.note_time(TIME)
     writer.flush()
-    assert log.mark() == (TIME, {"0": 1, "1": 0})
+    assert log.mark == (TIME, {"0": 1, "1": 0})
 
 
 def test_a_commit_behind_a_split_is_followed_by_notes(log: LogApi, writer: Writer) -> None:
@@ -132,7 +131,7 @@ def test_a_commit_behind_a_split_is_followed_by_notes(log: LogApi, writer: Write
     (grown,) = (number for number in one.position if number != 0)
     assert _values(log) + _values(log, grown) == ["1", "2", "3"]
     (other,) = {2, 3} - {grown}
-    assert log.mark() == (TIME, {"1": 0, str(grown): len(_values(log, grown)), str(other): 0})
+    assert log.mark == (TIME, {"1": 0, str(grown): len(_values(log, grown)), str(other): 0})
 
 
 def test_a_refused_time_aborts_and_the_writer_goes_on(log: LogApi, writer: Writer) -> None:
@@ -146,7 +145,7 @@ def test_a_refused_time_aborts_and_the_writer_goes_on(log: LogApi, writer: Write
     assert _states(log) == ["aborted"]
     with writer.transaction() as another:
         another.note_time(TIME)
-    assert log.mark() == (TIME, {"0": 0, "1": 0})
+    assert log.mark == (TIME, {"0": 0, "1": 0})
 
 
 def test_a_registration_under_the_name_ends_it(log: LogApi, writer: Writer) -> None:
@@ -168,7 +167,7 @@ def test_nothing_is_committed_once_something_was_not_staged(serve: Serve) -> Non
 
     with serve(max_transaction_bytes=1_000_000) as log:
         log.create()
-        with log.writer() as writer:
+        with log.writer("w") as writer:
             with pytest.raises(ProblemError, match="transaction_too_large"):
                 write_too_much(writer)
             assert _states(log) == ["aborted"]
@@ -176,7 +175,8 @@ def test_nothing_is_committed_once_something_was_not_staged(serve: Serve) -> Non
 
 
 def test_its_lease_is_kept_while_the_block_runs(world: QuietWorld) -> None:
-    shop = Shop(world.controllers[0].url, transport=world.transport(), log="embedded")
+    shop = LogApi(world.controllers[0].url, "shop/orders", transport=world.transport())
+    shop.create()
     writer = AsyncWriter(shop.url, shop.name, "w")
     one = writer.transaction(timeout=timedelta(seconds=1))
     world.run(one.__aenter__())
@@ -209,12 +209,12 @@ def test_much_is_written_by_several_threads_in_the_order_of_each(
 
 
 def test_ingestion_time_is_noted_by_the_commit_and_not_before(log: LogApi) -> None:
-    with log.writer(automatically_note_time=True) as writer:
+    with log.writer("w", automatically_note_time=True) as writer:
         with writer.transaction() as one:
             one.write("a", key=KEYS[0])
-            before = log.mark()
+            before = log.mark
         ((_, time, _),) = log.events(0)
-        after = log.mark()
+        after = log.mark
         assert time is not None
         assert after is not None
         assert (before or (0,))[0] <= time <= after[0]
@@ -224,22 +224,22 @@ def test_ingestion_time_is_noted_by_the_commit_and_not_before(log: LogApi) -> No
 def test_a_commit_notes_what_the_strategy_says_of_its_events_and_an_aborted_one_moves_nothing(
     log: LogApi,
 ) -> None:
-    with log.writer(strategy=BoundedOutOfOrderness(timedelta(milliseconds=10))) as writer:
+    with log.writer("w", strategy=BoundedOutOfOrderness(timedelta(milliseconds=10))) as writer:
         with pytest.raises(_DeliberateError):
             _write_and_fail(writer, event_time=TIME + 5_000)
         with writer.transaction() as one:
             one.write_many(["a", "b"], keys=KEYS, event_times=[TIME, TIME - 10])
             writer.flush()
-            assert log.mark() is None
-        assert log.mark() == (TIME - 10, {"0": 1, "1": 1})
+            assert log.mark is None
+        assert log.mark == (TIME - 10, {"0": 1, "1": 1})
         writer.write("c", key=KEYS[0], event_time=TIME + 20)
         writer.flush()
-        assert log.mark() == (TIME + 10, {"0": 2, "1": 1})
+        assert log.mark == (TIME + 10, {"0": 2, "1": 1})
         assert writer.late_events == 0
 
 
 def test_a_transaction_that_the_service_ended_moves_no_strategy(log: LogApi) -> None:
-    with log.writer(strategy=BoundedOutOfOrderness(timedelta(0))) as writer:
+    with log.writer("w", strategy=BoundedOutOfOrderness(timedelta(0))) as writer:
 
         def write(*, ended: bool) -> None:
             with writer.transaction() as one:
@@ -250,18 +250,18 @@ def test_a_transaction_that_the_service_ended_moves_no_strategy(log: LogApi) -> 
         with pytest.raises(TransactionFinishedError):
             write(ended=True)
         writer.flush()
-        assert log.mark() is None
+        assert log.mark is None
         write(ended=False)
-        assert log.mark() == (TIME + 5_000, {"0": 1, "1": 1})
+        assert log.mark == (TIME + 5_000, {"0": 1, "1": 1})
         assert writer.late_events == 0
 
 
 def test_what_a_transaction_writes_is_of_the_partition_that_it_names(log: LogApi) -> None:
     strategy = PerPartition(MonotonousTimestamps, [0, 1])
-    with log.writer(strategy=strategy) as writer, writer.transaction() as one:
+    with log.writer("w", strategy=strategy) as writer, writer.transaction() as one:
         one.write("a", key=KEYS[0], event_time=TIME, source=0)
         one.write_many(["b"], keys=KEYS[1:], event_times=[TIME + 5], source=1)
-    assert log.mark() == (TIME, {"0": 1, "1": 1})
+    assert log.mark == (TIME, {"0": 1, "1": 1})
 
 
 def test_a_transaction_takes_nothing_outside_its_block_and_no_odd_lease(writer: Writer) -> None:

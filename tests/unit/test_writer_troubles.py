@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.patience import wait_until
-from tests.service.shop import MINUTE, NOON, Open, Shop
+from tests.service.api import MINUTE, NOON, Api, Open
 from tidegauge.errors import InvalidTimeError, WriterFencedError
 
 FENCED = {"status": 409, "code": "writer_fenced", "writer": "api-1", "incarnation": 2}
 
 
-def test_a_restarted_producer_holds_the_watermark_until_it_reports(shop: Shop) -> None:
+def test_a_restarted_producer_holds_the_watermark_until_it_reports(shop: Api) -> None:
     assert shop.says("api-1", "register") == {
         "incarnation": 1,
         "time": None,
@@ -21,8 +21,8 @@ def test_a_restarted_producer_holds_the_watermark_until_it_reports(shop: Shop) -
         "position": {},
         "beat_ms": 20_000,
     }
-    shop.notes("api-1", NOON, 40, incarnation=1)
-    shop.notes("api-2", NOON + MINUTE, 7)
+    shop.note("api-1", NOON, 40, incarnation=1)
+    shop.note("api-2", NOON + MINUTE, 7)
     assert shop.says("api-1", "register") == {
         "incarnation": 2,
         "time": NOON,
@@ -32,7 +32,7 @@ def test_a_restarted_producer_holds_the_watermark_until_it_reports(shop: Shop) -
         "beat_ms": 20_000,
     }
     assert shop.mark == (NOON, {"0": 40})
-    assert shop.notes("api-1", NOON + MINUTE, 60, incarnation=2) == {
+    assert shop.note("api-1", NOON + MINUTE, 60, incarnation=2) == {
         "watermark": NOON + MINUTE,
         "state": "active",
     }
@@ -87,7 +87,7 @@ def test_a_registration_that_arrives_once_more_is_the_one_that_was_made(
     first, second = {"registration_id": "3f2a"}, {"registration_id": "8c41"}
     assert shop.says("api-1", "register", **first)["incarnation"] == 1
     assert shop.says("api-1", "register", **first)["incarnation"] == 1
-    assert shop.notes("api-1", NOON, 0, incarnation=1)["state"] == "active"
+    assert shop.note("api-1", NOON, 0, incarnation=1)["state"] == "active"
     begun = shop.post("transactions", writer="api-1", incarnation=1)
     assert shop.says("api-1", "register", **first) == {
         "incarnation": 1,
@@ -98,17 +98,17 @@ def test_a_registration_that_arrives_once_more_is_the_one_that_was_made(
         "beat_ms": 20_000,
     }
     assert shop.get(f"transactions/{begun['id']}")["state"] == "open"
-    assert shop.notes("api-1", NOON + MINUTE, 0, incarnation=1)["state"] == "active"
+    assert shop.note("api-1", NOON + MINUTE, 0, incarnation=1)["state"] == "active"
     assert shop.says("api-1", "register", **second)["incarnation"] == 2
     assert shop.says("api-1", "register", **first)["incarnation"] == 1
-    assert shop.notes("api-1", NOON + MINUTE, 0, incarnation=2)["state"] == "active"
+    assert shop.note("api-1", NOON + MINUTE, 0, incarnation=2)["state"] == "active"
     assert shop.hears("api-1", "note-time", time=NOON + MINUTE, incarnation=1) == FENCED
 
 
-def test_an_unknown_partition_is_refused_after_all_else_is_right(shop: Shop) -> None:
+def test_an_unknown_partition_is_refused_after_all_else_is_right(shop: Api) -> None:
     for _ in range(2):
         shop.says("api-1", "register")
-    shop.notes("api-1", NOON, 4, incarnation=2)
+    shop.note("api-1", NOON, 4, incarnation=2)
     unknown: dict[str, Any] = {"time": NOON, "position": {"3": 1}}
     for call in ("note-time", "leave"):
         assert shop.hears("api-1", call, **unknown, incarnation=1) == FENCED
@@ -143,46 +143,46 @@ def test_a_zombie_that_speaks_after_it_was_forgotten_does_not_let_a_later_one_in
     for _ in range(5):
         shop.says("api-1", "register", time=NOON)
     shop.says("api-1", "leave", incarnation=5)
-    shop.notes("api-1", NOON, 0, incarnation=2)
+    shop.note("api-1", NOON, 0, incarnation=2)
     assert shop.says("api-1", "register")["incarnation"] == 6
     zombie = shop.hears("api-1", "note-time", time=NOON, position={}, incarnation=5)
     assert zombie == FENCED | {"incarnation": 6}
 
 
-def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(shop: Shop) -> None:
-    shop.notes("steady", NOON, 1)
+def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(shop: Api) -> None:
+    shop.note("steady", NOON, 1)
     first = shop.says("looping", "register")
     assert (first["state"], first["time"], first["watermark"]) == ("joining", NOON, NOON)
-    shop.notes("steady", NOON + MINUTE, 2)
+    shop.note("steady", NOON + MINUTE, 2)
     shop.until(
         lambda: bool(shop.says("looping", "register")["state"] == "expired"), beating="steady"
     )
     assert shop.mark == (NOON + MINUTE, {"0": 2})
     again = shop.says("looping", "register")
     assert (again["state"], again["time"]) == ("expired", None)
-    below = shop.notes("looping", NOON, 0, incarnation=again["incarnation"])
+    below = shop.note("looping", NOON, 0, incarnation=again["incarnation"])
     assert below == {"watermark": NOON + MINUTE, "state": "expired"}
-    above = shop.notes("looping", NOON + MINUTE + 1, 0, incarnation=again["incarnation"])
+    above = shop.note("looping", NOON + MINUTE + 1, 0, incarnation=again["incarnation"])
     assert above == {"watermark": NOON + MINUTE, "state": "active"}
 
 
-def test_a_process_that_worked_before_it_crashed_gets_one_more_try(shop: Shop) -> None:
-    shop.notes("looping", NOON, 1)
-    shop.notes("steady", NOON + MINUTE, 2)
+def test_a_process_that_worked_before_it_crashed_gets_one_more_try(shop: Api) -> None:
+    shop.note("looping", NOON, 1)
+    shop.note("steady", NOON + MINUTE, 2)
     shop.until(lambda: _is_expired(shop, "looping"), beating="steady")
     again = shop.says("looping", "register")
     assert (again["state"], again["time"]) == ("joining", NOON + MINUTE)
-    shop.notes("steady", NOON + 2 * MINUTE, 3)
+    shop.note("steady", NOON + 2 * MINUTE, 3)
     shop.until(lambda: _is_expired(shop, "looping"), beating="steady")
     assert shop.says("looping", "register")["state"] == "expired"
     assert shop.watermark == NOON + 2 * MINUTE
 
 
-def _is_expired(shop: Shop, writer: str) -> bool:
+def _is_expired(shop: Api, writer: str) -> bool:
     return shop.states()[writer] == "expired"
 
 
-def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(shop: Shop) -> None:
+def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(shop: Api) -> None:
     with shop.reporter("api-1") as reporter:
         reporter.note_time(NOON, {0: 40})
         assert shop.hears(
@@ -203,25 +203,25 @@ def test_a_clock_that_jumps_back_is_refused_until_it_has_caught_up(shop: Shop) -
 
 
 def test_a_clock_that_jumped_back_before_a_restart_holds_and_never_lowers_the_watermark(
-    shop: Shop,
+    shop: Api,
 ) -> None:
-    shop.notes("api-1", NOON, 40)
+    shop.note("api-1", NOON, 40)
     shop.says("api-1", "register")
-    back = shop.notes("api-1", NOON - MINUTE, 41, incarnation=1)
+    back = shop.note("api-1", NOON - MINUTE, 41, incarnation=1)
     assert back == {"watermark": NOON, "state": "active"}
-    shop.notes("api-2", NOON + MINUTE, 7)
+    shop.note("api-2", NOON + MINUTE, 7)
     shop.until(lambda: _is_expired(shop, "api-1"), beating="api-2")
     assert shop.mark == (NOON + MINUTE, {"0": 41})
-    still = shop.notes("api-1", NOON - 1, 42, incarnation=1)
+    still = shop.note("api-1", NOON - 1, 42, incarnation=1)
     assert still == {"watermark": NOON + MINUTE, "state": "expired"}
 
 
-def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(shop: Shop) -> None:
+def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(shop: Api) -> None:
     refused = shop.hears("api-1", "note-time", time=NOON * 1_000, position={"0": 1})
     assert (refused["status"], refused["code"]) == (409, "time_in_future")
     now = refused["server_time"]
-    shop.notes("api-1", now, 1)
-    shop.notes("skewed", now + 50 * MINUTE, 1)
+    shop.note("api-1", now, 1)
+    shop.note("skewed", now + 50 * MINUTE, 1)
     explained = shop.explanation()
     assert explained["hint"].startswith("Writer 'skewed' noted a time 49m ")
     assert explained["cure"].endswith("stop it and expire it")
@@ -229,26 +229,26 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(shop
 
 
 def test_a_time_in_the_future_that_was_accepted_is_taken_back_only_while_others_hold(
-    shop: Shop,
+    shop: Api,
 ) -> None:
     ahead = {"time": NOON * 1_000, "position": {"0": 1}}
     now = shop.hears("api-1", "note-time", **ahead)["server_time"]
-    shop.notes("api-1", now, 40)
-    shop.notes("skewed", now + 40 * MINUTE, 3)
+    shop.note("api-1", now, 40)
+    shop.note("skewed", now + 40 * MINUTE, 3)
     assert shop.watermark == now
     incarnation = shop.says("skewed", "register")["incarnation"]  # its clock is right now
-    shop.notes("skewed", now + 1, 5, incarnation=incarnation)
-    shop.notes("api-1", now + 2, 41)
+    shop.note("skewed", now + 1, 5, incarnation=incarnation)
+    shop.note("api-1", now + 2, 41)
     assert shop.watermark == now + 1
-    shop.notes("skewed", now + 40 * MINUTE, 6, incarnation=incarnation)
+    shop.note("skewed", now + 40 * MINUTE, 6, incarnation=incarnation)
     shop.post("writers/api-1/expire")
     assert shop.mark == (now + 40 * MINUTE, {"0": 41})
     shop.says("api-1", "register")
-    again = shop.notes("api-1", now + MINUTE, 42, incarnation=1)
+    again = shop.note("api-1", now + MINUTE, 42, incarnation=1)
     assert again["watermark"] == now + 40 * MINUTE  # until then whatever it writes is late
 
 
-def test_a_duplicate_name_is_fenced_by_whoever_registered_last(shop: Shop) -> None:
+def test_a_duplicate_name_is_fenced_by_whoever_registered_last(shop: Api) -> None:
     with (
         shop.reporter("api-1") as one,
         shop.reporter("api-1") as other,
@@ -264,8 +264,8 @@ def test_a_duplicate_name_is_fenced_by_whoever_registered_last(shop: Shop) -> No
     assert shop.mark == (NOON, {"0": 1})
 
 
-def test_a_duplicate_name_without_registration_runs_into_its_own_reports(shop: Shop) -> None:
-    shop.notes("api-1", NOON, 40)
+def test_a_duplicate_name_without_registration_runs_into_its_own_reports(shop: Api) -> None:
+    shop.note("api-1", NOON, 40)
     assert shop.hears("api-1", "note-time", time=NOON, position={"0": 30}) == {
         "status": 409,
         "code": "invalid_position",
@@ -311,9 +311,9 @@ def test_a_fleet_that_is_redeployed_makes_nothing_late_and_loses_nobody(
     assert shop.watermark == NOON + 4 * MINUTE
 
 
-def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(shop: Shop) -> None:
-    shop.notes("api-old", NOON, 40)
-    shop.notes("api-new", NOON + MINUTE, 7)
+def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(shop: Api) -> None:
+    shop.note("api-old", NOON, 40)
+    shop.note("api-new", NOON + MINUTE, 7)
     assert shop.watermark == NOON
     shop.until(lambda: shop.watermark == NOON + MINUTE, beating="api-new")
     assert shop.states() == {"api-new": "active", "api-old": "expired"}
@@ -321,7 +321,7 @@ def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(shop: Sho
 
 def test_a_thousand_short_lived_pods_that_leave_hold_up_nobody(open_shop: Open) -> None:
     shop = open_shop(aggregation_timeout_ms=None)
-    shop.notes("steady", NOON, 1)
+    shop.note("steady", NOON, 1)
     pods = [f"pod-{number}" for number in range(1_000)]
     shop.many({"writer": pod, "time": NOON, "position": {"0": 1}} for pod in pods)
     with ThreadPoolExecutor(8) as nodes:
@@ -335,16 +335,16 @@ def test_a_thousand_short_lived_pods_that_leave_hold_up_nobody(open_shop: Open) 
         "expired": 0,
         "left": 1_000,
     }
-    shop.notes("steady", NOON + 2 * MINUTE, 2)
+    shop.note("steady", NOON + 2 * MINUTE, 2)
     assert shop.mark == (NOON + 2 * MINUTE, {"0": 9})
     shop.change(writer_retention_ms=0)
     wait_until(lambda: shop.states() == {"steady": "active"})
 
 
-def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(shop: Shop) -> None:
+def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(shop: Api) -> None:
     pods = [f"pod-{number}" for number in range(1_000)]
     shop.many({"writer": pod, "time": NOON, "position": {"0": 1}} for pod in pods)
-    shop.notes("steady", NOON + MINUTE, 1_000)
+    shop.note("steady", NOON + MINUTE, 1_000)
     held = shop.explanation()
     assert (held["reason"], held["holder_count"], len(held["holders"])) == (
         "holding",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.shop import Open, Shop
+from tests.service.api import Api, Open
 from tidegauge.errors import (
     InvalidTimeError,
     LogIsExternalError,
@@ -33,12 +33,12 @@ SMALL: dict[str, Any] = {"batch_bytes": 2_000, "buffer_bytes": 4_000}
 
 
 @pytest.fixture
-def shop(open_shop: Open) -> Shop:
+def shop(open_shop: Open) -> Api:
     """A stream with a log of one segment."""
     return open_shop(log="embedded")
 
 
-def _asynchronous(shop: Shop, **options: Any) -> AsyncWriter:
+def _asynchronous(shop: Api, **options: Any) -> AsyncWriter:
     return AsyncWriter(shop.url, shop.name, "async", **options)
 
 
@@ -53,7 +53,7 @@ def _raised_by(error: type[Exception], *calls: Callable[[], object]) -> Any:
 
 
 def test_a_value_that_is_too_large_is_refused_alone_and_the_largest_is_stored(
-    shop: Shop,
+    shop: Api,
 ) -> None:
     limit = MOST_VALUE_BYTES
     refused = f"'key-7' has {limit + 1} bytes, and the service takes {limit}"
@@ -89,7 +89,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-def test_what_cannot_be_written_is_refused_at_once(shop: Shop) -> None:
+def test_what_cannot_be_written_is_refused_at_once(shop: Api) -> None:
     async def write_wrongly() -> None:
         async with _asynchronous(shop) as writer:
             for wrong, error, said in WRONG:
@@ -112,7 +112,7 @@ def test_what_cannot_be_written_is_refused_at_once(shop: Shop) -> None:
     assert shop.stored("event_time", "value") == [[(1_704_067_200_000, b"8"), (None, b"9")]]
 
 
-def test_threads_that_write_their_first_events_together_register_once(shop: Shop) -> None:
+def test_threads_that_write_their_first_events_together_register_once(shop: Api) -> None:
     writer, start = shop.writer(), threading.Barrier(8)
 
     def work(number: int) -> None:
@@ -129,7 +129,7 @@ def test_threads_that_write_their_first_events_together_register_once(shop: Shop
     assert shop.numbers() == list(range(8))
 
 
-def test_closing_stays_a_member_and_leaving_does_not(shop: Shop) -> None:
+def test_closing_stays_a_member_and_leaving_does_not(shop: Api) -> None:
     with shop.writer("stays") as writer:
         writer.note_time(1_000)
     leaver = shop.writer("leaves")
@@ -140,7 +140,7 @@ def test_closing_stays_a_member_and_leaving_does_not(shop: Shop) -> None:
     leaver.close()
 
 
-def test_closing_notes_the_last_time_again_with_the_final_position(shop: Shop) -> None:
+def test_closing_notes_the_last_time_again_with_the_final_position(shop: Api) -> None:
     with shop.writer() as writer:
         writer.note_time(1_000)
         writer.flush()
@@ -152,7 +152,7 @@ def test_closing_notes_the_last_time_again_with_the_final_position(shop: Shop) -
         assert writer.position == {0: 1}
 
 
-def test_leaving_the_block_on_an_exception_stores_what_was_written(shop: Shop) -> None:
+def test_leaving_the_block_on_an_exception_stores_what_was_written(shop: Api) -> None:
     def fail() -> None:
         with shop.writer(linger=NEVER) as writer:
             writer.write("1", key="k", event_time=1)
@@ -163,14 +163,14 @@ def test_leaving_the_block_on_an_exception_stores_what_was_written(shop: Shop) -
 
 
 @pytest.mark.anyio
-async def test_a_writer_that_noted_time_before_it_opened_keeps_its_word(shop: Shop) -> None:
+async def test_a_writer_that_noted_time_before_it_opened_keeps_its_word(shop: Api) -> None:
     writer = _asynchronous(shop)
     writer.note_time(1_000)
     await writer.close()
     assert shop.marks() == [(1_000, {0: 0})]
 
 
-def test_a_full_buffer_makes_writers_wait_and_nothing_is_lost(shop: Shop) -> None:
+def test_a_full_buffer_makes_writers_wait_and_nothing_is_lost(shop: Api) -> None:
     values = [str(number).rjust(100) for number in range(500)]
     with shop.writer(**SMALL) as writer:
         for value in values[:250]:
@@ -182,7 +182,7 @@ def test_a_full_buffer_makes_writers_wait_and_nothing_is_lost(shop: Shop) -> Non
 
 
 @pytest.mark.anyio
-async def test_an_asynchronous_writer_waits_while_the_buffer_is_full(shop: Shop) -> None:
+async def test_an_asynchronous_writer_waits_while_the_buffer_is_full(shop: Api) -> None:
     values = [str(number).rjust(100) for number in range(500)]
     async with _asynchronous(shop, **SMALL) as writer:
         for value in values[:250]:
@@ -195,7 +195,7 @@ async def test_an_asynchronous_writer_waits_while_the_buffer_is_full(shop: Shop)
     assert shop.numbers() == list(range(500))
 
 
-def test_a_writer_whose_name_is_taken_stops(shop: Shop) -> None:
+def test_a_writer_whose_name_is_taken_stops(shop: Api) -> None:
     former, blocked = shop.writer("same"), shop.writer("blocked", buffer_bytes=1)
     for writer in (former, blocked):
         writer.open()
@@ -216,7 +216,7 @@ def test_a_writer_whose_name_is_taken_stops(shop: Shop) -> None:
     assert shop.numbers() == []
 
 
-def test_a_refused_note_stops_the_writer_but_not_the_events_before_it(shop: Shop) -> None:
+def test_a_refused_note_stops_the_writer_but_not_the_events_before_it(shop: Api) -> None:
     writer, microseconds = shop.writer(), 1_700_000_000_000_000
     writer.write("1", key="k", event_time=1)
     writer.note_time(microseconds)
@@ -230,7 +230,7 @@ def test_a_refused_note_stops_the_writer_but_not_the_events_before_it(shop: Shop
     assert shop.numbers() == [1]
 
 
-def test_a_stream_that_was_replaced_gets_nothing_of_the_old_writer(shop: Shop) -> None:
+def test_a_stream_that_was_replaced_gets_nothing_of_the_old_writer(shop: Api) -> None:
     writer = shop.writer()
     writer.open()
     shop.client.delete(shop.path).raise_for_status()
@@ -256,7 +256,7 @@ def test_streams_that_cannot_be_written_to_say_why(open_shop: Open) -> None:
         writer.close()
 
 
-def test_a_writer_that_nobody_closes_says_what_may_be_lost(shop: Shop) -> None:
+def test_a_writer_that_nobody_closes_says_what_may_be_lost(shop: Api) -> None:
     writer = shop.writer(linger=NEVER)
     writer.write("1", key="k", event_time=1)
     core, thread = writer._core, writer._thread

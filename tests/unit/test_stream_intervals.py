@@ -2,37 +2,32 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from reader_client import GoneError, StreamClient
-from tests.server import Api, ServerProcess
+from tests.service.api import Api
+from tests.service.log_api import LogApi
 from tests.service.operator import Operator
 from tests.written_tables import BEGIN, HOUR, Delta
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.intervals import Interval
 from writer_client import Writer
 
-pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
-
-_NUMBERS = count(1)
-
 
 @pytest.fixture
-def client(shared_server: ServerProcess) -> Iterator[StreamClient]:
-    name = f"listed/stream-{next(_NUMBERS)}"
-    with StreamClient(shared_server.url, name) as client:
+def client(log: LogApi) -> Iterator[StreamClient]:
+    with StreamClient(log.url, log.name) as client:
         yield client
 
 
 @pytest.fixture
-def writer(shared_server: ServerProcess, client: StreamClient) -> Iterator[Writer]:
-    """Of the stream, which has two segments."""
-    client.create(segments=2, mark_interval_ms=0)
-    with Writer(shared_server.url, str(client._core.stream), "w") as writer:
+def writer(log: LogApi) -> Iterator[Writer]:
+    """A writer of the stream, which has two segments."""
+    log.create(segments=2)
+    with log.writer("w") as writer:
         yield writer
 
 
@@ -44,8 +39,8 @@ def write(client: StreamClient, writer: Writer, *times: int, until: int) -> None
     client.wait_until(until)
 
 
-def starts(found: list[Interval] | None) -> list[int]:
-    return [(one.start - BEGIN) // HOUR for one in found or ()]
+def starts(intervals: list[Interval] | None) -> list[int]:
+    return [(interval.start - BEGIN) // HOUR for interval in intervals or ()]
 
 
 def test_hours_become_complete_once_and_a_late_event_names_its_hour_again(
@@ -122,30 +117,27 @@ def test_what_came_late_in_an_external_log_is_unknown(client: StreamClient) -> N
 
 
 def test_the_verb_lists_a_stream_with_the_cut_to_read_up_to(
-    client: StreamClient, writer: Writer
+    log: LogApi, client: StreamClient, writer: Writer
 ) -> None:
     write(client, writer, BEGIN, until=BEGIN + HOUR)
-    said = Operator(client._core._transport.url).says(
-        "intervals", str(client._core.stream), "--start", "2026-01-05T00:00:00Z"
-    )
+    words = ("intervals", log.name, "--start", "2026-01-05T00:00:00Z")
+    said = Operator(log.url).says(*words)
     new, since = said.splitlines()
     assert new.startswith("new    2026-01-05T00:00:00Z  2026-01-05T01:00:00Z  cut ")
     assert since.startswith('since  ["')
 
 
 def test_a_table_is_as_complete_as_the_newest_mark_that_it_covers(
-    shared_server: ServerProcess, tmp_path: Path
+    shop: Api, tmp_path: Path
 ) -> None:
-    table, name = Delta(tmp_path), f"listed/table-{next(_NUMBERS)}"
-    with Api(shared_server.url, name) as api:
-        api.create(mark_resolution_ms=0)
-        how = {"url": shared_server.url, "stream": name}
-        table.append(BEGIN)
-        assert table.look(**how).until is None
-        api.note("w", BEGIN + HOUR, 1)
-        api.note("w", BEGIN + 2 * HOUR, 2)
-        first = table.look(**how)
-        assert (first.version, first.until, starts(first.new)) == (0, BEGIN + HOUR, [0])
-        table.append(BEGIN + 1, BEGIN + HOUR)
-        second = table.look(first.cursor, **how)
-        assert (second.version, starts(second.new), starts(second.again)) == (1, [1], [0])
+    shop.change(mark_resolution_ms=0)
+    table, how = Delta(tmp_path), {"url": shop.url, "stream": shop.name}
+    table.append(BEGIN)
+    assert table.look(**how).until is None
+    shop.note("w", BEGIN + HOUR, 1)
+    shop.note("w", BEGIN + 2 * HOUR, 2)
+    first = table.look(**how)
+    assert (first.version, first.until, starts(first.new)) == (0, BEGIN + HOUR, [0])
+    table.append(BEGIN + 1, BEGIN + HOUR)
+    second = table.look(first.cursor, **how)
+    assert (second.version, starts(second.new), starts(second.again)) == (1, [1], [0])
