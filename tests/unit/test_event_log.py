@@ -1,13 +1,15 @@
 """The embedded event log over HTTP: appends, reads, refusals."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.server import ServerProcess
-from tests.service.log_api import LogApi, arrow_of, numbered, stream_of
+from tests.patience import wait_until
+from tests.service.in_process import Service
+from tests.service.log_api import Event, LogApi, arrow_of, events_of, numbered, stream_of
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
 
@@ -66,8 +68,7 @@ def test_a_sealed_stream_takes_no_events_but_answers_repeated_ones(log: LogApi) 
     log.create()
     log.register()
     log.append([("a", 1, b"1")], 1)
-    sealed = log.json(log.client.post(f"{log.path}/seal"))
-    assert sealed["mark"]["cut"] == {"0": 1}
+    assert log.post("seal")["mark"]["cut"] == {"0": 1}
     assert log.append([("a", 2, b"2")], 2)["code"] == "stream_sealed"
     assert log.append([("a", 1, b"1")], 1)["duplicate"] is True
     assert log.append_lines('{"key": "a", "value": "x"}')["code"] == "stream_sealed"
@@ -82,35 +83,71 @@ def test_an_external_stream_has_no_events(log: LogApi) -> None:
     assert log.refused_read()["code"] == "log_is_external"
 
 
-@pytest.mark.parametrize(
-    ("table", "field"),
-    [
-        (pa.table({"key": ["a"], "value": [b"x"]}), "body"),
-        (pa.table({"key": ["a"], "event_time": [1.0], "value": [b"x"]}), "event_time"),
-        (pa.table({"key": [1], "event_time": [1], "value": [b"x"]}), "key"),
-        (pa.table({"key": ["a"], "event_time": [1], "value": [2]}), "value"),
-        (pa.table({"key": [None, "a"], "event_time": [1, 1], "value": [b"", b""]}), "key"),
-        (pa.table({"key": ["a", "a"], "event_time": [1, 1], "value": [b"", None]}), "value"),
-        (
-            pa.table(
-                {
-                    "key": ["a"],
-                    "event_time": pa.array([1], pa.timestamp("us")),
-                    "value": [b"x"],
-                }
-            ),
-            "event_time",
-        ),
-    ],
-)
-def test_columns_that_are_not_those_of_an_event_are_refused(
-    log: LogApi, table: pa.Table, field: str
+def _columns(**columns: Any) -> bytes:
+    """Encode an event whose columns are as they should be, but for these."""
+    table = pa.table({"key": ["a"], "event_time": [1], "value": [b"x"]} | columns)
+    return stream_of(table)
+
+
+FLAWED = {
+    "a column is missing": (stream_of(pa.table({"key": ["a"], "value": [b"x"]})), "body"),
+    "a time is a float": (_columns(event_time=[1.0]), "event_time"),
+    "a time is a timestamp": (
+        _columns(event_time=pa.array([1], pa.timestamp("us"))),
+        "event_time",
+    ),
+    "a key is a number": (_columns(key=[1]), "key"),
+    "a key is null": (_columns(key=pa.array([None], pa.string())), "key"),
+    "a value is a number": (_columns(value=[2]), "value"),
+    "a value is null": (_columns(value=pa.array([None], pa.binary())), "value"),
+    "it is no Arrow": (b"nonsense", "body"),
+    "it is empty": (b"", "body"),
+    "it is cut off": (arrow_of(numbered(0, 100))[:-200], "body"),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWED)
+def test_a_body_that_is_no_stream_of_events_is_refused(log: LogApi, flaw: str) -> None:
+    log.create()
+    log.register()
+    body, field = FLAWED[flaw]
+    answer = log.append_bytes(body, 1)
+    assert (answer["status"], answer["code"]) == (422, "invalid_request")
+    assert [error["field"] for error in answer["errors"]] == [field]
+    assert log.tail() == {"0": 0}
+
+
+def _compressed(how: str) -> bytes:
+    """Compress a hundred megabytes, or an empty stream in the form that was used before Arrow 1.0."""
+    if how in {"lz4", "zstd"}:
+        values = [b"0" * 1_000] * 100_000
+        return stream_of(
+            pa.table({"key": ["k"] * 100_000, "event_time": [1] * 100_000, "value": values}),
+            how,
+        )
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, EVENT_SCHEMA, options=options) as writer:
+        batch = pa.RecordBatch.from_pylist([], EVENT_SCHEMA)
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "lz4"})
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("how", ["lz4", "zstd", "before 1.0"])
+def test_a_compressed_body_is_refused_however_large_it_would_become(
+    log: LogApi, how: str
 ) -> None:
     log.create()
     log.register()
-    answer = log.append_bytes(stream_of(table), 1)
-    assert (answer["status"], answer["code"]) == (422, "invalid_request")
-    assert [error["field"] for error in answer["errors"]] == [field]
+    answer = log.append_bytes(_compressed(how), 1)
+    assert answer["detail"] == "body: is compressed; send it uncompressed"
+    assert log.tail() == {"0": 0}
+
+
+def test_a_body_of_another_type_is_refused(log: LogApi) -> None:
+    log.create()
+    wrong = log.append_bytes(arrow_of(numbered(0, 1)), 1, content_type="application/json")
+    assert (wrong["status"], wrong["code"]) == (415, "unsupported_media_type")
 
 
 def test_wider_text_and_narrower_integers_are_taken(log: LogApi) -> None:
@@ -137,50 +174,6 @@ def test_events_of_a_key_that_another_segment_owns_are_refused(log: LogApi) -> N
     assert log.tail() == {"0": 0, "1": 0}
     assert log.append([("a", 1, b"1")], 1, segment=0)["next_offset"] == 1
     assert log.append([("b", 2, b"2")], 1, segment=1)["next_offset"] == 1
-
-
-def test_a_body_that_is_no_arrow_stream_is_refused(log: LogApi) -> None:
-    log.create()
-    log.register()
-    assert log.append_bytes(b"nonsense", 1)["code"] == "invalid_request"
-    assert log.append_bytes(b"", 1)["code"] == "invalid_request"
-    whole = arrow_of(numbered(0, 100))
-    assert log.append_bytes(whole[:-200], 1)["code"] == "invalid_request"
-    wrong = log.append_bytes(whole, 1, content_type="application/json")
-    assert (wrong["status"], wrong["code"]) == (415, "unsupported_media_type")
-    assert log.tail() == {"0": 0}
-
-
-@pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_a_compressed_body_is_refused_however_large_it_would_become(
-    log: LogApi, compression: str
-) -> None:
-    log.create()
-    log.register()
-    values = pa.array([b"0" * 1_000] * 100_000)
-    table = pa.table({"key": ["k"] * 100_000, "event_time": [1] * 100_000, "value": values})
-    answer = log.append_bytes(stream_of(table, compression), 1)
-    assert answer["detail"] == "body: is compressed; send it uncompressed"
-    assert log.tail() == {"0": 0}
-    assert log.append_bytes(stream_of(table.slice(0, 10)), 1)["next_offset"] == 10
-
-
-def test_a_body_compressed_as_before_arrow_1_is_refused(log: LogApi) -> None:
-    log.create()
-    log.register()
-    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, EVENT_SCHEMA, options=options) as writer:
-        batch = pa.RecordBatch.from_pylist([], EVENT_SCHEMA)
-        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "lz4"})
-    answer = log.append_bytes(sink.getvalue().to_pybytes(), 1)
-    assert answer["detail"] == "body: is compressed; send it uncompressed"
-
-
-def test_a_body_beyond_the_limit_is_refused(log: LogApi) -> None:
-    log.create()
-    answer = log.append_lines("x" * (16 * 2**20 + 1))
-    assert (answer["status"], answer["code"]) == (413, "body_too_large")
 
 
 def test_a_large_append_is_read_back_in_chunks(log: LogApi) -> None:
@@ -219,27 +212,22 @@ def test_a_read_beyond_the_tail_is_refused_and_names_it(log: LogApi) -> None:
 
 
 def test_a_read_at_the_tail_wakes_with_its_event_while_others_wait_on(
-    log: LogApi, shared_server: ServerProcess
+    log: LogApi, service: Service
 ) -> None:
     log.create(segments=3)
     log.register()
-    seen: dict[int, list[int]] = {}
 
-    def read(segment: int) -> None:
-        with LogApi(shared_server.url, log.path.removeprefix("/v1/streams/")) as other:
-            body = other.read(segment, start=0, wait_ms=30_000)
-            seen[segment] = body.table["event_time"].to_pylist()
+    def read(segment: int) -> list[Event]:
+        return events_of(log.read(segment, start=0, wait_ms=30_000).table)
 
-    later, sooner = (threading.Thread(target=read, args=(segment,)) for segment in (1, 0))
-    for waiting, one in enumerate((later, sooner), start=1):
-        one.start()
-        shared_server.wait_for_waiting(waiting)
-    log.append(numbered(5, 1, key="k2"), 1, segment=0)
-    sooner.join()
-    assert later.is_alive()  # though its time is over before that of the other
-    log.append(numbered(6, 1, key="k0"), 1, segment=1)
-    later.join()
-    assert seen == {0: [5], 1: [6]}
+    with ThreadPoolExecutor() as threads:
+        later, sooner = threads.submit(read, 1), threads.submit(read, 0)
+        wait_until(lambda: len(service.app.parts.waiting) == 2)
+        log.append(numbered(5, 1, key="k2"), 1, segment=0)
+        assert sooner.result() == numbered(5, 1, key="k2")
+        assert not later.done()
+        log.append(numbered(6, 1, key="k0"), 1, segment=1)
+        assert later.result() == numbered(6, 1, key="k0")
 
 
 def test_a_read_at_the_tail_ends_empty_when_the_time_is_over(log: LogApi) -> None:

@@ -1,0 +1,303 @@
+"""Calls about streams, their settings, what ends them, and marks as an index."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.patience import wait_until
+from tests.service.api import Api
+from tests.service.in_process import Service
+from tests.service.log_api import LogApi
+from tidegauge.event_time import END_OF_TIME
+
+NOW = 1_700_000_000_000
+ANYHOW = {"if-match": "*"}
+_NUMBERS = count(1)
+
+
+@pytest.fixture
+def api(service: Service) -> Iterator[Api]:
+    """A stream of this test's own, which it creates."""
+    name = f"calls/one-{next(_NUMBERS)}"
+    with Api(service.url, name, transport=service) as api:
+        yield api
+
+
+def _put(api: Api, **settings: object) -> httpx.Response:
+    return api.client.put(api.path, json=settings)
+
+
+def _patch(api: Api, match: str, **settings: object) -> httpx.Response:
+    return api.client.patch(api.path, json=settings, headers={"if-match": match})
+
+
+def _refusal(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    document: dict[str, Any] = answer.json()
+    assert (answer.status_code, document["code"]) == (status, code)
+    return document
+
+
+def _numbers(api: Api) -> list[int]:
+    segments = api.client.get(api.path).json()["topology"]["segments"]
+    return [segment["number"] for segment in segments]
+
+
+def _position_refused(api: Api, **position: int) -> dict[str, Any]:
+    refused = api.hears("w", "note-time", time=NOW, position=position)
+    assert (refused["status"], refused["code"]) == (409, "invalid_position")
+    return refused
+
+
+def test_the_same_stream_again_changes_nothing(api: Api) -> None:
+    first, again, partly = (
+        _put(api, segments=2),
+        _put(api, segments=2),
+        _put(api, min_writers=0),
+    )
+    assert [first.status_code, again.status_code, partly.status_code] == [201, 200, 200]
+    assert first.json() == again.json() == partly.json()
+
+
+@pytest.mark.parametrize("log", ["embedded", "external"])
+def test_null_stands_for_the_same_when_it_is_sent_again(api: Api, log: str) -> None:
+    wanted = {"log": log, "segments": 3, "max_segments": None, "scaling": None}
+    assert [_put(api, **wanted).status_code for _ in range(2)] == [201, 200]
+
+
+def test_another_stream_of_the_name_is_a_conflict(api: Api) -> None:
+    _put(api, segments=2)
+    other = _refusal(_put(api, segments=3, min_writers=1), 409, "stream_exists")
+    assert other["differences"] == {
+        "segments": {"stored": 2, "given": 3},
+        "min_writers": {"stored": 0, "given": 1},
+    }
+    only = api.client.put(api.path, json={}, headers={"If-None-Match": "*"})
+    _refusal(only, 412, "precondition_failed")
+
+
+def test_settings_change_only_with_the_newest_etag(api: Api) -> None:
+    old = _put(api).headers["etag"]
+    missing = api.client.patch(api.path, json={"min_writers": 1})
+    _refusal(missing, 428, "precondition_required")
+    changed = _patch(api, old, min_writers=1, aggregation_timeout_ms=None)
+    config = changed.raise_for_status().json()["config"]
+    assert (config["aggregation_timeout_ms"], config["mark_interval_ms"]) == (None, 100)
+    late = _refusal(_patch(api, old, min_writers=2), 412, "precondition_failed")
+    assert late["etag"] == changed.headers["etag"] != old
+    assert api.client.get(api.path).headers["etag"] == changed.headers["etag"]
+
+
+@pytest.mark.parametrize("setting", [{"segments": 4}, {"log": "external"}])
+def test_what_is_fixed_cannot_be_changed(api: Api, setting: dict[str, object]) -> None:
+    _put(api)
+    _refusal(_patch(api, "*", **setting), 409, "immutable_setting")
+
+
+def test_a_stream_created_again_is_another(api: Api) -> None:
+    former = api.create()["stream_id"]
+    api.note("w", NOW)
+    assert api.client.delete(api.path).status_code == 204
+    assert api.client.get(api.path).status_code == 404
+    assert api.hears("w", "note-time", time=NOW, position={})["status"] == 404
+    assert api.create()["stream_id"] != former
+    assert (list(api.writers()), api.get("marks")["marks"]) == ([], [])
+    query = {"stream_id": former}
+    _refusal(api.client.get(api.path, params=query), 409, "stream_replaced")
+    report = {"time": NOW, "position": {}}
+    note = f"{api.path}/writers/w/note-time"
+    _refusal(api.client.post(note, params=query, json=report), 409, "stream_replaced")
+
+
+def test_a_new_partition_is_added_up_to_the_limit(api: Api) -> None:
+    api.create(segments=2, max_segments=3)
+    api.says("w", "note-time", time=NOW, position={"0": 5, "7": 3})
+    assert _numbers(api) == [0, 1, 7]
+    assert api.client.get(api.path).json()["topology"]["revision"] == 1
+    assert api.mark == (NOW, {"0": 5, "1": 0, "7": 3})
+    _position_refused(api, **{"8": 1})
+    negative = _position_refused(api, **{"-1": 1})
+    assert negative["reason"] == "partition numbers are 0 or more"
+
+
+def test_a_refused_report_adds_no_partition(api: Api) -> None:
+    api.create(max_segments=2)
+    api.note("w", NOW)
+    refused = api.hears("w", "note-time", time=NOW - 1, position={"1": 1})
+    assert refused["code"] == "invalid_time"
+    assert _numbers(api) == [0]
+
+
+def test_there_is_room_for_the_partitions_there_are(api: Api) -> None:
+    few = _refusal(
+        _put(api, log="external", segments=3, max_segments=2), 422, "invalid_request"
+    )
+    assert "2 are too few: the stream has 3" in few["detail"]
+    api.create(segments=3)
+    _refusal(_patch(api, "*", max_segments=2), 422, "invalid_request")
+    assert api.change(max_segments=4)["config"]["max_segments"] == 4
+
+
+def test_null_partitions_are_again_as_many_as_it_was_created_with(api: Api) -> None:
+    wanted = {"log": "external", "segments": 2, "max_segments": None}
+    _put(api, **wanted).raise_for_status()
+    for number in (3, None):
+        changed = api.change(max_segments=number)
+        assert changed["config"]["max_segments"] == (number or 2)
+    assert _put(api, **wanted).status_code == 200
+    api.change(max_segments=3)
+    api.says("w", "note-time", time=NOW, position={"7": 3})
+    refused = _refusal(_patch(api, "*", max_segments=None), 422, "invalid_request")
+    assert "2 are too few: the stream has 3" in refused["detail"]
+    assert "null is for the number at creation" in refused["detail"]
+
+
+def test_a_stream_is_found_again_without_a_word_of_its_partitions(api: Api) -> None:
+    assert api.create(segments=2)["config"]["max_segments"] == 2
+    for limit in (2, None):
+        assert _put(api, log="external", max_segments=limit).status_code == 200
+    other = _refusal(_put(api, log="external", max_segments=3), 409, "stream_exists")
+    assert other["differences"] == {"max_segments": {"stored": 2, "given": 3}}
+    _position_refused(api, **{"2": 1})  # a partition too many is a typo by default
+
+
+def test_seconds_are_accepted_with_a_hint(api: Api) -> None:
+    api.create()
+    assert "seconds" in api.note("w", NOW // 1_000)["hint"]
+    assert "seconds" in api.explanation()["hint"]
+    assert "hint" not in api.note("w", NOW)
+
+
+def test_logical_time_gets_no_hint(api: Api) -> None:
+    api.create(max_future_skew_ms=None)
+    assert "hint" not in api.note("w", 7)
+    api.note("w", 2**60)
+
+
+@pytest.mark.parametrize(
+    "time", [str(NOW), "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"]
+)
+def test_times_and_offsets_may_be_text(api: Api, time: str) -> None:
+    api.create()
+    api.says("w", "note-time", time=time, position={"0": "40"})
+    assert api.mark == (NOW, {"0": 40})
+
+
+def test_a_sealed_stream_takes_nothing_but_leaving(api: Api) -> None:
+    api.create(segments=2)
+    api.note("w", NOW, 4)
+    api.note("v", NOW + 5)
+    seal = f"{api.path}/seal"
+    refused = _refusal(api.client.post(seal, json={}), 422, "invalid_request")
+    assert "only you know where each partition ends" in refused["detail"]
+    for missing in ({"0": 4}, {"0": 3, "1": 0}):
+        answer = api.client.post(seal, json={"position": missing})
+        _refusal(answer, 409, "invalid_position")
+    mark = api.post("seal", position={"0": 9, "1": 2})["mark"]
+    assert (mark["lower"], mark["cut"], mark["final"]) == (END_OF_TIME, {"0": 9, "1": 2}, True)
+    assert api.post("seal")["mark"] == mark
+    for refused in (
+        api.hears("w", "register"),
+        api.hears("w", "note-time", time=NOW + 9, position={}),
+    ):
+        assert (refused["status"], refused["code"]) == (409, "stream_sealed")
+    left = api.post("writers/w/leave")
+    assert (left["state"], left["final"]) == ("left", True)
+    assert api.explanation()["reason"] == "sealed"
+
+
+def test_a_stream_does_not_end_below_its_cut_though_its_writers_are_forgotten(
+    api: Api,
+) -> None:
+    api.create(writer_retention_ms=0)
+    api.note("w", NOW, 100)
+    api.says("w", "leave")
+    assert list(api.writers()) == []
+    refused = api.client.post(f"{api.path}/seal", json={"position": {"0": 5}})
+    _refusal(refused, 409, "invalid_position")
+    assert api.post("seal", position={"0": 100})["mark"]["cut"] == {"0": 100}
+
+
+def test_an_embedded_report_without_position_covers_the_tails(log: LogApi) -> None:
+    log.create()
+    log.write(("k", None), ("k", None))
+    log.note_time(NOW)
+    assert log.mark == (NOW, {"0": 2})
+    _position_refused(log, **{"0": 3})
+
+
+def test_marks_index_time_and_position(api: Api) -> None:
+    api.create()
+    for step in range(1, 5):
+        api.note("w", NOW + step * 10_000, step * 10)
+    at = api.get("marks/at", time=NOW + 25_000)
+    assert at["stop"]["lower"] == NOW + 30_000
+    assert (at["start"], at["exact"]) == ({"0": 20}, False)
+    before = api.get("marks/at", time=NOW)
+    assert (before["start"], before["stop"]["revision"]) == (None, 1)
+    never = api.get("marks/at", time=NOW + 99_000)
+    assert (never["stop"], never["start"]) == (None, {"0": 40})
+    there = api.get("marks/at", position="0:20")
+    assert (there["lower"], there["upper"]) == (NOW + 20_000, NOW + 30_000)
+    assert there["passed"]["revision"] == 2
+
+
+def test_a_time_starts_at_the_last_mark_before_anybody_noted_it(api: Api) -> None:
+    api.create()
+    for writer, at_ms, offset in (("w", 0, 1), ("fast", 50_000, 9), ("w", 10_000, 5)):
+        api.note(writer, NOW + at_ms, offset)
+    api.note("w", NOW + 60_000, 12)
+    bounds = [(mark["lower"], mark["upper"]) for mark in api.get("marks")["marks"]]
+    assert bounds[1:] == [(NOW + 10_000, NOW + 50_000), (NOW + 50_000, NOW + 60_000)]
+    at = api.get("marks/at", time=NOW + 30_000)
+    assert (at["start"], at["stop"]["revision"]) == ({"0": 1}, 3)
+
+
+def test_marks_are_paged_by_revision(api: Api) -> None:
+    api.create()
+    for step in range(1, 8):
+        api.note("w", NOW + step * 10_000)
+    pages = api.get("marks", limit=3)["marks"] + api.get("marks", after=3)["marks"]
+    assert [mark["revision"] for mark in pages] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_page_has_the_fewer_marks_the_more_segments_a_stream_has(api: Api) -> None:
+    api.create(segments=5_000)
+    everywhere = {str(number): 1 for number in range(5_000)}
+    api.says("w", "note-time", time=NOW, position=everywhere)
+    for step in range(1, 23):
+        api.note("w", NOW + step * 10_000)
+    pages, after = [], 0
+    while page := api.get("marks", after=after, limit=1_000)["marks"]:
+        assert all(mark["cut"] == everywhere for mark in page)
+        pages.append([mark["revision"] for mark in page])
+        after = page[-1]["revision"]
+    assert pages == [[*range(1, 11)], [*range(11, 21)], [21, 22, 23]]
+    few = api.get("marks", after=20, limit=2)["marks"]
+    assert [mark["revision"] for mark in few] == [21, 22]
+
+
+def test_old_marks_are_deleted_but_the_newest(api: Api) -> None:
+    api.create(mark_retention_ms=1)
+    for step in range(1, 5):
+        api.note("w", NOW + step * 10_000, step)
+    wait_until(lambda: len(api.get("marks")["marks"]) == 1)
+    (mark,) = api.get("marks")["marks"]
+    assert (mark["revision"], mark["lower"]) == (4, NOW + 40_000)
+    assert api.get("marks/at", position="0:4")["lower"] == NOW + 40_000
+
+
+@pytest.mark.parametrize("call", ["marks", "tail"])
+def test_a_long_poll_learns_that_the_stream_was_deleted(
+    log: LogApi, service: Service, call: str
+) -> None:
+    log.create()
+    query = {"wait_ms": "20000", "after": "0" if call == "marks" else "0:0"}
+    with ThreadPoolExecutor() as threads:
+        poll = threads.submit(log.client.get, f"{log.path}/{call}", params=query)
+        wait_until(lambda: len(service.app.parts.waiting) == 1)
+        log.client.delete(log.path)
+        _refusal(poll.result(), 404, "unknown_stream")
