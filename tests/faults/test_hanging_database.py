@@ -1,6 +1,7 @@
 """A database that hangs without closing a connection keeps no caller waiting, and loses nothing."""
 
 import asyncio
+import fcntl
 import os
 import re
 import signal
@@ -24,6 +25,8 @@ from tests.service.problems import check_problem
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 STREAM = "/v1/streams/t/a"
+READ_LOCKS_AT, READ_LOCKS = 123, 5
+"""Where SQLite's readers lock the ``-shm`` file, according to its documentation."""
 READS = (
     "/v1/streams",
     STREAM,
@@ -189,3 +192,17 @@ def test_what_a_server_was_sent_before_it_was_given_up_is_not_carried_out_behind
             assert await database.change(count) == 0
 
     asyncio.run(scene())
+
+
+@pytest.mark.only_on("sqlite", "readers of PostgreSQL wait for no lock of a file")
+def test_a_file_that_another_process_locks_makes_it_not_ready(server: ServerProcess) -> None:
+    def ready() -> httpx.Response:
+        return httpx.get(f"{server.url}/readyz", timeout=PATIENCE_S)
+
+    memory = server.database.with_name(server.database.name + "-shm")
+    with memory.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX, READ_LOCKS, READ_LOCKS_AT)
+        reasons = check_problem(ready(), 503, "unhealthy")["reasons"]
+        assert reasons == ["the database has not answered for 2 s"]
+        assert httpx.get(f"{server.url}/healthz").is_success
+    wait_until(lambda: ready().is_success)

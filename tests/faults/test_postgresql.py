@@ -1,8 +1,8 @@
 """What is particular to PostgreSQL: its settings, its refusals, and connections that are lost."""
 
 import asyncio
+import json
 import os
-import re
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from controller.configuration import ServeSettings
 from controller.database import PostgresDatabase, upgrade_database
 from tests.databases import open_database
+from tests.patience import wait_until
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess, free_port
 from tests.service.api import Api
@@ -179,11 +180,12 @@ def test_what_it_refuses_is_told_without_its_files_and_logged_with_them(
     assert 'says: could not extend file "base/16384/2619"' in caplog.text
 
 
-def test_one_that_is_away_is_told_without_its_place_and_logged_in_plain_lines(
+def test_one_that_is_away_is_told_without_its_place_and_logged_in_plain_lines_once(
     tmp_path: Path, own_cluster: Cluster
 ) -> None:
     url = own_cluster.database()
-    with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
+    server = ServerProcess(tmp_path, database_url=url, lease_ms=500, log_format="json")
+    with server, Api(server.url) as api:
         api.create()
         own_cluster.stop()
         found = api.client.get(f"{STREAM}/marks/at", params={"time": 1})
@@ -193,10 +195,28 @@ def test_one_that_is_away_is_told_without_its_place_and_logged_in_plain_lines(
                 "nothing was stored: the database is away; try again later"
             )
             assert answer.headers["retry-after"] == "1"
-        said = server.log.read_text()
-    assert f'connection to server on socket "{own_cluster.directory}' in said
+        reasons = check_problem(api.client.get("/readyz"), 503, "unhealthy")["reasons"]
+        assert "the database cannot be read; the log says why" in reasons
+        assert api.client.get("/healthz").is_success
+        wait_until(lambda: "tidegauge_holds_database 0.0\n" in server.metrics())
+        _check_troubles(server, own_cluster)
+        own_cluster.start()
+        wait_until(lambda: "tidegauge_holds_database 1.0\n" in server.metrics())
+        wait_until(lambda: api.client.get("/readyz").is_success)
+
+
+def _check_troubles(server: ServerProcess, cluster: Cluster) -> None:
+    """Check that the log has a plain line for each reason, however often something is tried."""
+    lines = [
+        json.loads(line) for line in server.log.read_text().splitlines() if line[:1] == "{"
+    ]
+    messages = [line["message"] for line in lines if line["level"] in {"warning", "error"}]
+    assert len(set(messages)) == len(messages)
+    assert not any("exception" in line for line in lines)
+    said = "\n".join(messages)
+    assert f'connection to server on socket "{cluster.directory}' in said
     assert "No such file or directory Is the server running locally" in said
-    assert not re.search(r"\\x0a| at 0x", said)
+    assert " at 0x" not in said
 
 
 def _send_a_wrong_value(connection: Connection) -> None:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from typing import Self
 
-import httpx
 import pytest
 
 from tests.conftest import NewServer
@@ -144,15 +143,6 @@ def test_a_body_in_chunks_is_read(connection: Connection) -> None:
     head = b"\r\n".join(line for line in head.split(b"\r\n") if b"length" not in line)
     connection.send(b"%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (head, len(body), body))
     assert connection.status() == 200
-
-
-def test_a_connection_that_says_nothing_more_is_closed(
-    server: ServerProcess, connection: Connection
-) -> None:
-    connection.send(report(1))
-    assert connection.status() == 200
-    assert connection.is_closed()
-    assert httpx.get(f"{server.url}/healthz").is_success
 
 
 def test_a_report_in_its_transaction_is_answered_before_the_service_stops(

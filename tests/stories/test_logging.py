@@ -18,10 +18,6 @@ from tests.service.api import Api
 
 pytestmark = pytest.mark.only_on("sqlite", "no database has a part in it")
 
-FULL = (
-    "the database has no room: its disk is full (free some of it), or --max-database-bytes is "
-    "reached (raise it, or delete streams)"
-)
 NOW = 1_700_000_000_000
 DEFECTIVE = """
 from controller.streams import lifecycle, reports
@@ -97,14 +93,6 @@ def test_text_lines_name_them_too(shared_server: ServerProcess) -> None:
     assert said in shared_server.log.read_text()
 
 
-def test_the_level_says_how_much_is_logged(new_server: NewServer) -> None:
-    with new_server(log_format="json", log_level="warning") as server:
-        with Api(server.url) as api:
-            api.create()
-        server.stop()
-        assert _lines(server) == []
-
-
 def test_what_uvicorn_says_has_the_same_form(in_json: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", in_json.port)) as connection:
         connection.sendall(b"nonsense\r\n\r\n")
@@ -150,32 +138,6 @@ def test_a_defect_is_logged_once_with_its_traceback_and_without_local_variables(
                 ("tests/one", "w"),
                 (None, None),
             ]
-
-
-def test_transactions_that_find_no_room_leave_no_traceback(
-    new_server: NewServer,
-) -> None:
-    full = new_server(max_database_bytes=300_000, log_format="json")
-    with full as server, Api(server.url) as api:
-        api.create()
-        reports = [
-            {
-                "stream": "tests/one",
-                "writer": f"{number}-{'x' * 200}",
-                "time": NOW,
-                "position": {},
-            }
-            for number in range(2_000)
-        ]
-        for _ in range(20):
-            refused = api.client.post("/v1/note-times", json={"reports": reports})
-            assert refused.status_code == 503
-        server.stop()
-        assert {one["message"] for one in _lines(server) if one["level"] == "error"} == {
-            "the database says: database or disk is full",
-            f"transactions fail: {FULL}",
-        }
-        assert "Traceback" not in server.log.read_text()
 
 
 def test_what_callers_send_begins_no_line_of_its_own() -> None:

@@ -12,17 +12,14 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from controller.access.encryption import Certificate, CertificateError
-from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup
 from tests.certificates import Files
 from tests.conftest import NewServer
 from tests.patience import wait_until
 from tests.server import OFTEN_LOOKING, ServerProcess
-from tests.tokens import Tokens
 from tidegauge_cli.verbs import app
 from writer_client import TimeReporter, Writer
 
@@ -117,15 +114,6 @@ def _wait_for_line(server: ServerProcess, text: str) -> None:
     wait_until(lambda: text in server.log.read_text())
 
 
-def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
-    files: Files, new_server: NewServer, tmp_path: Path
-) -> None:
-    tokens = Tokens(tmp_path).file
-    with new_server(host="0.0.0.0", tokens=tokens, tls_certificate=files.both) as server:
-        assert httpx.get(f"{server.url}/v1/streams").status_code == 401
-        assert "WARNING" not in server.log.read_text()
-
-
 @pytest.mark.parametrize(
     ("certificate", "key", "problem"),
     [
@@ -149,12 +137,6 @@ def test_files_that_cannot_be_used_are_told_why(
     assert problem in str(refused.value)
 
 
-def test_a_key_without_a_certificate_is_refused(files: Files) -> None:
-    with pytest.raises(ValidationError, match="tls_key without tls_certificate; give both"):
-        ServeSettings(tls_key=files.key)
-
-
-@pytest.mark.only_on("sqlite", "a database of PostgreSQL is there before")
 def test_without_a_usable_certificate_nothing_is_served(
     files: Files, new_server: NewServer
 ) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -263,22 +262,27 @@ def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
     check_exposure(ServeSettings(host=host))
 
 
+IN_THE_CLEAR = (
+    "tokens are sent unencrypted unless a proxy in front of the service terminates TLS"
+)
+
+
 @pytest.mark.parametrize(
-    ("insecure", "said"),
+    ("settings", "said"),
     [
-        (True, "no authentication: anybody who reaches 0.0.0.0 may read, write and delete"),
         (
-            False,
-            "tokens are sent unencrypted unless a proxy in front of the service terminates TLS",
+            {"insecure": True},
+            ["no authentication: anybody who reaches 0.0.0.0 may read, write and delete"],
         ),
+        ({"tokens": "t"}, [IN_THE_CLEAR]),
+        ({"tokens": "t", "tls_certificate": "c"}, []),
     ],
 )
 def test_exposed_on_purpose_or_with_tokens_it_serves_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: str, *, insecure: bool
+    caplog: pytest.LogCaptureFixture, settings: dict[str, object], said: list[str]
 ) -> None:
-    file = None if insecure else tmp_path / "tokens.toml"
-    check_exposure(ServeSettings(host="0.0.0.0", insecure=insecure, tokens=file))
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("WARNING", said)]
+    check_exposure(ServeSettings.model_validate({"host": "0.0.0.0", **settings}))
+    assert caplog.messages == said
 
 
 @pytest.mark.parametrize(

@@ -184,10 +184,12 @@ def test_a_report_that_is_ambiguous_or_too_large_is_refused_in_its_place_in_shor
 
 
 def test_a_large_report_among_many_is_taken_if_it_is_plain(client: httpx.Client) -> None:
-    position = {str(number): NOW for number in range(5_000)}
-    body = _text(_report(WIDE, position=position), _report(writer="v", time=str(NOW)))
-    assert len(body) > REPORT_LIMIT
-    assert _statuses(_ask(client, body)) == [200, 200]
+    large = json.dumps(_report(WIDE, position={str(at): NOW for at in range(5_000)}))
+    assert len(large) > REPORT_LIMIT
+    small = json.dumps(_report(writer="v", time=str(NOW)))
+    twice = large.replace('"4999"', '"4998"')
+    answer = _ask(client, f'{{"reports": [{large}, {small}, {twice}]}}')
+    assert _statuses(answer) == [200, 200, 422]
 
 
 @pytest.mark.parametrize(

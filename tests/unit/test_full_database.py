@@ -20,6 +20,10 @@ from tests.service.problems import check_problem
 
 ONE, FILLER = "/v1/streams/tests/one", "/v1/streams/tests/filler"
 EXTERNAL = {"log": "external", "segments": 1, "mark_interval_ms": 0, "mark_resolution_ms": 0}
+FULL = (
+    "the database has no room: its disk is full (free some of it), or --max-database-bytes is "
+    "reached (raise it, or delete streams)"
+)
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
@@ -42,10 +46,7 @@ async def _state(client: httpx.AsyncClient) -> tuple[Any, Any]:
 def _check_refusal(answer: httpx.Response) -> None:
     document = check_problem(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "1"
-    assert document["detail"] == (
-        "nothing was stored: the database has no room: its disk is full (free some of it), or "
-        "--max-database-bytes is reached (raise it, or delete streams); try again later"
-    )
+    assert document["detail"] == (f"nothing was stored: {FULL}; try again later")
 
 
 async def _note_until_refused(client: httpx.AsyncClient) -> int:
@@ -78,13 +79,20 @@ def test_reports_are_refused_and_memory_equals_the_disk(
             (await client.put(ONE, json=EXTERNAL)).raise_for_status()
             at = await _note_until_refused(client)
             assert (await client.get("/readyz")).is_success
+            shown = (await client.get("/metrics")).text
+            # 200 at once, and ten.
+            assert 'reports_total{outcome="unavailable"} 210.0\n' in shown
             in_memory = await _state(client)
             assert in_memory[0] == {"w": [at, {"0": at}, 0]}
         async with in_process(settings) as (_, client):
             assert await _state(client) == in_memory
 
     asyncio.run(scene())
-    assert "the database says: database or disk is full" in caplog.messages
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert {(error.getMessage(), error.exc_info) for error in errors} == {
+        ("the database says: database or disk is full", None),
+        (f"transactions fail: {FULL}", None),
+    }
 
 
 def test_appends_are_refused_and_what_is_stored_stays(database_url: str) -> None:

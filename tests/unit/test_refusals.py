@@ -193,6 +193,7 @@ REFUSED: dict[str, list[Asked]] = {
         "GET /?unknown=1",
         f"GET {ONE}/marks?unknown=1",
         f"POST {NOTE}?unknown=1",
+        f"POST {NOTE}?unknown",
         f"POST {NOTE}?stream_ID=1",
         "POST /v1/note-times?unknown=1",
         f"POST {REGISTER}?unknown=1",

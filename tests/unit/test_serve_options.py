@@ -56,6 +56,7 @@ def test_help_is_clean() -> None:
     ("options", "problem"),
     [
         (["--host=nosuch.invalid"], "cannot listen on nosuch.invalid: Name or service not"),
+        (["--port=99999"], "--port 99999: must be at most 65535"),
         (["--log-level=loud"], "--log-level loud: must be 'debug', 'info', 'warning'"),
         (["--advertise-url=here"], "--advertise-url here: 'here' is not a service URL"),
         (

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,15 +14,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.configuration import ServeSettings
-from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import ServerProcess
-from tests.service.api import Api
-from tests.service.in_process import called_in_process
+from tests.service.in_process import Service, called_in_process
 from tidegauge.wire.events import NDJSON
 
 NOW = 1_700_000_000_000
 OPERATIONS = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+REPORT = {"time": NOW, "position": {}}
+MANY = "/v1/note-times"
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
@@ -29,6 +29,13 @@ Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 def client(database_url: str) -> Iterator[httpx.Client]:
     with called_in_process(ServeSettings(database_url=database_url)) as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def used(service: Service) -> Iterator[httpx.Client]:
+    """A client of a service that several tests use."""
+    with httpx.Client(transport=service, base_url=service.url) as client:
+        yield client
 
 
 def _create(client: httpx.Client, stream: str = "one", **settings: Any) -> None:
@@ -46,54 +53,35 @@ def _families(client: httpx.Client) -> list[Metric]:
     return list(text_string_to_metric_families(text))
 
 
-def _samples(families: list[Metric]) -> Samples:
-    found: Samples = {}
-    for family in families:
-        for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = (
-                sample.value
-            )
-    return found
-
-
 def _scrape(client: httpx.Client) -> Samples:
-    return _samples(_families(client))
+    samples: Samples = {}
+    for family in _families(client):
+        for name, labels, value, *_ in family.samples:
+            samples.setdefault(name, {})[tuple(sorted(labels.items()))] = value
+    return samples
 
 
-def _outcomes(client: httpx.Client) -> dict[str, float]:
+def _outcomes(client: httpx.Client) -> Counter[str]:
     counted = _scrape(client)["tidegauge_reports_total"]
-    return {outcome: count for (((_, outcome),), count) in counted.items()}
+    return Counter({outcome: int(count) for (((_, outcome),), count) in counted.items()})
 
 
 def _of(stream: str, **labels: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted({"stream": f"tests/{stream}", **labels}.items()))
 
 
-def test_reports_are_counted_by_outcome(client: httpx.Client) -> None:
-    _create(client)
-    for time in (NOW, NOW - 1, 1.5):
-        _note(client, "one", "w", time)
-    reports = [{"stream": "tests/one", "writer": "w", "time": at} for at in (NOW, NOW - 9)]
-    bulk = [one | {"position": {}} for one in reports]
-    client.post("/v1/note-times", json={"reports": bulk})
-    assert _scrape(client)["tidegauge_reports_total"] == {
-        (("outcome", "accepted"),): 2,
-        (("outcome", "invalid_request"),): 1,
-        (("outcome", "invalid_time"),): 2,
+def _bulk(*times: int) -> dict[str, Any]:
+    return {
+        "json": {
+            "reports": [
+                {"stream": "tests/one", "writer": "w", "time": one, "position": {}}
+                for one in times
+            ]
+        }
     }
 
 
-def test_who_sends_no_report_is_counted_with_none(client: httpx.Client) -> None:
-    _create(client)
-    for method in ("GET", "HEAD", "PUT"):
-        for path in ("/v1/note-times", f"{ONE}/writers/w/note-time"):
-            assert client.request(method, path).status_code == 405
-    assert _outcomes(client) == {"accepted": 0}
-
-
-ONE = "/v1/streams/tests/one"
-NONE = "/v1/streams/tests/none"
-REPORT = {"time": NOW, "position": {}}
+NOTE, REGISTER, LEAVE = (f"one/writers/w/{call}" for call in ("note-time", "register", "leave"))
 LINE = {"content": '{"key": "k", "value": "v"}\n', "headers": {"content-type": NDJSON}}
 
 
@@ -101,71 +89,48 @@ LINE = {"content": '{"key": "k", "value": "v"}\n', "headers": {"content-type": N
 @pytest.mark.parametrize(
     ("path", "call", "status", "counted"),
     [
-        ("writers/w/note-time", {"json": REPORT}, 200, {"accepted": 1}),
-        ("writers/w/note-time", {"json": REPORT | {"time": NOW - 9}}, 409, {"invalid_time": 1}),
-        ("writers/w/note-time", {"json": REPORT | {"time": 1.5}}, 422, {"invalid_request": 1}),
-        ("writers/w/register", {"json": {"time": NOW}}, 200, {"accepted": 1}),
-        ("writers/w/register", {"json": {"time": 2**53}}, 409, {"time_in_future": 1}),
-        ("writers/w/register", {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
-        ("writers/w/register?a=1", {"json": {"time": NOW}}, 422, {"invalid_request": 1}),
-        ("writers/w/leave", {"json": REPORT}, 200, {"accepted": 1}),
-        ("writers/w/leave", {"json": {"time": NOW - 9}}, 409, {"invalid_time": 1}),
-        ("writers/w/leave", {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
-        (f"events?writer=w&note_time={NOW}", LINE, 200, {"accepted": 1}),
-        (f"events?writer=w&note_time={NOW - 9}", LINE, 409, {"invalid_time": 1}),
-        ("events?writer=w&note_time=soon", LINE, 422, {"invalid_request": 1}),
-        (f"events?note_time={NOW}", LINE, 422, {"invalid_request": 1}),
-        (f"events?writer=w&note_time={NOW}", {}, 415, {"unsupported_media_type": 1}),
-        ("writers/w/register", {}, 200, {}),
-        ("writers/w/register", {"json": {"time": None}}, 200, {}),
-        ("writers/w/leave", {}, 200, {}),
-        ("writers/none/leave", {}, 404, {}),
-        ("events?writer=w", LINE, 200, {}),
-        ("events", LINE | {"content": '{"time": 5}'}, 422, {}),
-        ("writers/w/expire", {}, 200, {}),
+        (NOTE, {"json": REPORT}, 200, {"accepted": 1}),
+        (NOTE, {"json": REPORT | {"time": NOW - 9}}, 409, {"invalid_time": 1}),
+        (NOTE, {"json": REPORT | {"time": 1.5}}, 422, {"invalid_request": 1}),
+        (REGISTER, {"json": {"time": NOW}}, 200, {"accepted": 1}),
+        (REGISTER, {"json": {"time": 2**53}}, 409, {"time_in_future": 1}),
+        (REGISTER, {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
+        (f"{REGISTER}?a=1", {"json": {"time": NOW}}, 422, {"invalid_request": 1}),
+        (LEAVE, {"json": REPORT}, 200, {"accepted": 1}),
+        (LEAVE, {"json": {"time": NOW - 9}}, 409, {"invalid_time": 1}),
+        (LEAVE, {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
+        (f"one/events?writer=w&note_time={NOW}", LINE, 200, {"accepted": 1}),
+        (f"one/events?writer=w&note_time={NOW - 9}", LINE, 409, {"invalid_time": 1}),
+        ("one/events?writer=w&note_time=soon", LINE, 422, {"invalid_request": 1}),
+        (f"one/events?note_time={NOW}", LINE, 422, {"invalid_request": 1}),
+        (f"one/events?writer=w&note_time={NOW}", {}, 415, {"unsupported_media_type": 1}),
+        (MANY, _bulk(NOW, NOW - 9), 200, {"accepted": 1, "invalid_time": 1}),
+        (REGISTER, {}, 200, {}),
+        (REGISTER, {"json": {"time": None}}, 200, {}),
+        (LEAVE, {}, 200, {}),
+        ("one/writers/none/leave", {}, 404, {}),
+        ("one/events?writer=w", LINE, 200, {}),
+        ("one/events", LINE | {"content": '{"time": 5}'}, 422, {}),
+        ("one/writers/w/expire", {}, 200, {}),
+        ("none/writers/w/note-time", {"json": REPORT}, 404, {"unknown_stream": 1}),
+        ("none/writers/w/register", {"json": {"time": NOW}}, 404, {"unknown_stream": 1}),
+        ("none/writers/w/leave", {"json": {"time": NOW}}, 404, {"unknown_stream": 1}),
+        (f"none/events?writer=w&note_time={NOW}", LINE, 404, {"unknown_stream": 1}),
+        (NOTE, {"method": "GET"}, 405, {}),
+        (NOTE, {"method": "HEAD"}, 405, {}),
+        (MANY, {"method": "PUT"}, 405, {}),
     ],
 )
 def test_every_way_to_report_moves_one_counter_and_nothing_else_does(
-    client: httpx.Client, path: str, call: Any, status: int, counted: dict[str, int]
+    used: httpx.Client, path: str, call: Any, status: int, counted: dict[str, int]
 ) -> None:
-    _create(client, log="embedded")
-    _note(client, "one", "w", NOW)
-    assert client.post(f"{ONE}/{path}", **call).status_code == status
-    expected = {"accepted": 1.0}
-    for outcome, count in counted.items():
-        expected[outcome] = expected.get(outcome, 0) + count
-    assert _outcomes(client) == expected
-
-
-@pytest.mark.only_on("sqlite", "what is counted is decided before any database")
-@pytest.mark.parametrize(
-    ("path", "call"),
-    [
-        ("writers/w/note-time", {"json": REPORT}),
-        ("writers/w/register", {"json": {"time": NOW}}),
-        ("writers/w/leave", {"json": {"time": NOW}}),
-        (f"events?writer=w&note_time={NOW}", LINE),
-    ],
-)
-def test_reports_about_a_stream_that_is_not_there_count_by_its_code(
-    client: httpx.Client, path: str, call: Any
-) -> None:
-    assert client.post(f"{NONE}/{path}", **call).status_code == 404
-    assert _outcomes(client) == {"accepted": 0, "unknown_stream": 1}
-
-
-@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
-def test_reports_that_cannot_be_stored_count_as_unavailable_each(
-    new_server: NewServer,
-) -> None:
-    full = new_server(max_database_bytes=300_000)
-    with full as server, Api(server.url) as api:
-        api.create()
-        names = [f"{number}-{'x' * 200}" for number in range(2_000)]
-        reports = [{"stream": "tests/one", "writer": name, **REPORT} for name in names]
-        answer = api.client.post("/v1/note-times", json={"reports": reports})
-        assert answer.status_code == 503
-        assert 'reports_total{outcome="unavailable"} 2000.0\n' in server.metrics()
+    used.delete("/v1/streams/tests/one")
+    _create(used, log="embedded")
+    _note(used, "one", "w", NOW)
+    before = _outcomes(used)
+    url = httpx.URL("http://localhost/v1/streams/tests/").join(path)
+    assert used.request(**{"method": "POST", "url": url} | call).status_code == status
+    assert _outcomes(used) - before == Counter(counted)
 
 
 def test_writers_are_counted_by_state_of_each_stream_and_of_all(client: httpx.Client) -> None:
@@ -261,10 +226,6 @@ def _held(client: httpx.Client, what: str = "held") -> dict[tuple[tuple[str, str
     return _scrape(client)[f"tidegauge_stream_{what}_seconds"]
 
 
-def test_a_controller_that_is_alone_holds_the_database(client: httpx.Client) -> None:
-    assert _scrape(client)["tidegauge_holds_database"] == {(): 1}
-
-
 def test_marks_passes_batches_and_commits_are_counted(client: httpx.Client) -> None:
     _create(client)
     with ThreadPoolExecutor() as threads:
@@ -272,6 +233,7 @@ def test_marks_passes_batches_and_commits_are_counted(client: httpx.Client) -> N
             threads.submit(_note, client, "one", f"writer-{number}", NOW)
     _note(client, "one", "writer-0", NOW + 5_000)
     shown = _scrape(client)
+    assert shown["tidegauge_holds_database"] == {(): 1}
     assert shown["tidegauge_marks_total"] == {(): 1}
     passes = shown["tidegauge_pass_duration_seconds_count"][()]
     batches = shown["tidegauge_batch_changes_count"][()]
@@ -308,14 +270,22 @@ def test_answers_are_timed_by_template_of_their_route_and_class_of_status(
     assert counts[_answer("/metrics", "2xx")] == 1
 
 
-def test_waiting_is_no_latency_and_who_waits_is_counted(client: httpx.Client) -> None:
+def test_waiting_is_no_latency_and_who_waits_is_counted_until_its_mark_comes(
+    client: httpx.Client,
+) -> None:
     _create(client)
     path = "/v1/streams/tests/one/marks"
     with ThreadPoolExecutor() as threads:
-        polls = [threads.submit(client.get, path, params={"wait_ms": 20_000}) for _ in range(3)]
+        later, *sooner = (
+            threads.submit(client.get, path, params={"after": after, "wait_ms": 20_000})
+            for after in (1, 0, 0)
+        )
         wait_until(lambda: _scrape(client)["tidegauge_long_polls"] == {(): 3})
         _note(client, "one", "w", NOW)
-        assert [len(one.result().json()["marks"]) for one in polls] == [1, 1, 1]
+        assert [len(poll.result().json()["marks"]) for poll in sooner] == [1, 1]
+        assert not later.done()  # though it asked first
+        _note(client, "one", "w", NOW + 5_000)
+        assert [mark["lower"] for mark in later.result().json()["marks"]] == [NOW + 5_000]
     shown = _scrape(client)
     assert shown["tidegauge_long_polls"] == {(): 0}
     route = _answer("/v1/streams/{scope}/{stream}/marks", "2xx")
@@ -343,18 +313,12 @@ def test_only_so_many_streams_have_series_the_latest_of_the_live_ones_first(
         assert shown["tidegauge_writers"][("state", "active"),] == 3
 
 
-@pytest.fixture
-def api(shared_server: ServerProcess) -> Iterator[Api]:
-    with Api(shared_server.url, "tests/metrics") as calls:
-        yield calls
-
-
-def test_names_follow_the_conventions_and_are_documented(api: Api) -> None:
-    api.create()
-    api.note("w", NOW)
+def test_names_follow_the_conventions_and_are_documented(client: httpx.Client) -> None:
+    _create(client)
+    _note(client, "one", "w", NOW)
     documented = set(re.findall(r"`(tidegauge_\w+)`", OPERATIONS.read_text()))
     shown = set()
-    for family in text_string_to_metric_families(api.client.get("/metrics").text):
+    for family in _families(client):
         if family.name.startswith("process_"):
             continue
         assert family.documentation.endswith("."), family.name
