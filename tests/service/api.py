@@ -45,6 +45,11 @@ class Api(Closing):
     def close(self) -> None:
         self.client.close()
 
+    @property
+    def topic(self) -> str:
+        """The name of its topic, where its log is one of Kafka."""
+        return self.name.partition("/")[2]
+
     def create(self, **settings: object) -> Any:
         """Create the stream: one segment, and a pass after every change."""
         wanted = {"log": self.log, "segments": 1, "mark_interval_ms": 0} | settings

@@ -10,7 +10,6 @@ import pytest
 from tests.broker import Broker
 from tests.kafka import create_topic
 from tests.kafka_jars import broker_jars
-from tests.server import ServerProcess
 from tests.service.api import Api
 from tidegauge.client.kafka import Topic
 
@@ -24,23 +23,21 @@ _NEWEST = 1_704_110_400_000 + 100 * 999
 
 
 def test_the_example_in_java_notes_what_it_has_stored(
-    shared_server: ServerProcess,
     open_shop: Callable[..., Api],
     broker: Broker,
     tmp_path: Path,
 ) -> None:
     shop = open_shop(segments=2)
-    topic = shop.name.split("/")[1]
-    create_topic(broker.bootstrap, topic, partitions=2, retention_ms=-1)
+    create_topic(broker.bootstrap, shop.topic, partitions=2, retention_ms=-1)
     jars = f"{broker_jars()}/*"
-    places = broker.bootstrap, shared_server.url, shop.name
+    places = broker.bootstrap, shop.url, shop.name
     for command in (
         ["javac", "-Werror", "-d", str(tmp_path), "-cp", jars, str(EXAMPLE)],
         ["java", "-cp", f"{tmp_path}:{jars}", "NotingOrders", *places],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
-    ends = Topic({"bootstrap.servers": broker.bootstrap}, topic).ends()
+    ends = Topic({"bootstrap.servers": broker.bootstrap}, shop.topic).ends()
     assert sum(ends.values()) == 1_000
     assert shop.mark == (_NEWEST, {str(number): end for number, end in ends.items()})
     assert shop.explanation()["states"]["left"] == 1

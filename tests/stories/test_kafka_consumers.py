@@ -10,7 +10,6 @@ from reader_client.kafka import TimeWindows
 from tests.broker import Broker
 from tests.kafka import create_topic, produce
 from tests.patience import wait_until
-from tests.server import ServerProcess
 from tests.service.api import MINUTE, NOON, Api, Open
 from tidegauge.client.kafka import BrokerError, UnknownTopicError
 from tidegauge.windows import TimeWindow
@@ -22,17 +21,12 @@ pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 def shop(open_shop: Open, broker: Broker) -> Api:
     """A stream with two partitions of two records each, and marks behind one and two of each."""
     shop = open_shop(segments=2)
-    topic = _topic(shop)
-    create_topic(broker.bootstrap, topic, partitions=2)
+    create_topic(broker.bootstrap, shop.topic, partitions=2)
     records = [{"value": b"x", "partition": partition} for partition in (0, 1)]
-    produce(broker.bootstrap, topic, records * 2)
+    produce(broker.bootstrap, shop.topic, records * 2)
     for nth in (1, 2):
         shop.says("w", "note-time", time=NOON + nth * MINUTE, position={"0": nth, "1": nth})
     return shop
-
-
-def _topic(shop: Api) -> str:
-    return shop.name.split("/")[1]
 
 
 @contextmanager
@@ -61,37 +55,35 @@ def _read(consumer: Consumer, count: int) -> None:
 
 
 def test_a_consumer_of_all_partitions_has_the_window_of_what_it_has_read(
-    shared_server: ServerProcess, broker: Broker, shop: Api
+    broker: Broker, shop: Api
 ) -> None:
-    topic = _topic(shop)
     with (
-        _consumer(broker, topic) as consumer,
-        TimeWindows(consumer, shared_server.url, shop.name) as windows,
+        _consumer(broker, shop.topic) as consumer,
+        TimeWindows(consumer, shop.url, shop.name) as windows,
     ):
-        consumer.assign(_begin(topic, 0, 1))
+        consumer.assign(_begin(shop.topic, 0, 1))
         assert windows.get_time_window() == TimeWindow(None, NOON + MINUTE)
         _read(consumer, 4)
         assert windows.position() == {0: 2, 1: 2}
         assert windows.get_time_window() == TimeWindow(NOON + 2 * MINUTE, None)
-        consumer.seek(TopicPartition(topic, 0, 1))
+        consumer.seek(TopicPartition(shop.topic, 0, 1))
         _read(consumer, 1)
         assert windows.position() == {0: 2, 1: 2}
 
 
 def test_what_others_of_the_group_read_counts_once_they_commit_it(
-    shared_server: ServerProcess, broker: Broker, shop: Api
+    broker: Broker, shop: Api
 ) -> None:
-    topic = _topic(shop)
     with (
-        _consumer(broker, topic) as one,
-        _consumer(broker, topic) as other,
-        TimeWindows(one, shared_server.url, shop.name) as windows,
+        _consumer(broker, shop.topic) as one,
+        _consumer(broker, shop.topic) as other,
+        TimeWindows(one, shop.url, shop.name) as windows,
         TimeWindows.of_group(
-            topic, {"bootstrap.servers": broker.bootstrap}, shared_server.url, shop.name
+            shop.topic, {"bootstrap.servers": broker.bootstrap}, shop.url, shop.name
         ) as of_group,
     ):
-        one.assign(_begin(topic, 0))
-        other.assign(_begin(topic, 1))
+        one.assign(_begin(shop.topic, 0))
+        other.assign(_begin(shop.topic, 1))
         _read(one, 2)
         _read(other, 1)
         assert windows.position() == {0: 2, 1: 0}
@@ -106,24 +98,22 @@ def test_what_others_of_the_group_read_counts_once_they_commit_it(
 
 
 def test_a_partition_that_no_writer_has_named_holds_no_window_up(
-    shared_server: ServerProcess, open_shop: Open, broker: Broker
+    open_shop: Open, broker: Broker
 ) -> None:
     shop = open_shop(segments=1)
-    topic = _topic(shop)
-    create_topic(broker.bootstrap, topic, partitions=2)
-    produce(broker.bootstrap, topic, [{"value": b"x", "partition": 0}])
+    create_topic(broker.bootstrap, shop.topic, partitions=2)
+    produce(broker.bootstrap, shop.topic, [{"value": b"x", "partition": 0}])
     shop.note("w", NOON, 1)
     with (
-        _consumer(broker, topic) as consumer,
-        TimeWindows(consumer, shared_server.url, shop.name) as windows,
+        _consumer(broker, shop.topic) as consumer,
+        TimeWindows(consumer, shop.url, shop.name) as windows,
     ):
-        consumer.assign(_begin(topic, 0, 1))
+        consumer.assign(_begin(shop.topic, 0, 1))
         _read(consumer, 1)
         wait_until(lambda: windows.get_time_window() == TimeWindow(NOON, None))
 
 
 def test_a_consumer_of_nothing_is_told(
-    shared_server: ServerProcess,
     open_shop: Open,
     broker: Broker,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,14 +121,14 @@ def test_a_consumer_of_nothing_is_told(
     shop = open_shop()
     settings = {"bootstrap.servers": broker.bootstrap}
     with (
-        TimeWindows.of_group("nobody", settings, shared_server.url, shop.name) as windows,
-        pytest.raises(UnknownTopicError, match=_topic(shop)),
+        TimeWindows.of_group("nobody", settings, shop.url, shop.name) as windows,
+        pytest.raises(UnknownTopicError, match=shop.topic),
     ):
         windows.get_time_window()
     monkeypatch.setattr("reader_client.kafka._CALL_S", 0.5)
     silent = {"bootstrap.servers": "127.0.0.1:1"}
     with (
-        TimeWindows.of_group("nobody", silent, shared_server.url, shop.name) as windows,
+        TimeWindows.of_group("nobody", silent, shop.url, shop.name) as windows,
         pytest.raises(BrokerError),
     ):
         windows.get_time_window()

@@ -29,7 +29,6 @@ from tests.broker import Broker
 from tests.certificates import Files
 from tests.kafka import create_topic
 from tests.patience import PATIENCE_S
-from tests.server import ServerProcess
 from tests.service.api import NOON, Api, Open
 from tests.service.operator import Operator
 from tidegauge.client.kafka import BrokerError, Topic
@@ -99,53 +98,55 @@ def _let_in(name: str, settings: Settings) -> None:
         made.result(PATIENCE_S)
 
 
-def _config(folder: Path, settings: Settings) -> Path:
-    file = folder / "kafka.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    return file
-
-
-def _produce(settings: Settings, url: str, shop: Api) -> None:
-    topic = shop.name.split("/")[1]
+def _produce(settings: Settings, shop: Api) -> None:
     with NotingProducer(
-        Producer(settings), url, shop.name, "api-1", settings=settings
+        Producer(settings), shop.url, shop.name, "api-1", settings=settings
     ) as noting:
-        noting.produce(topic, b"tea", timestamp=NOON)
+        noting.produce(shop.topic, b"tea", timestamp=NOON)
         noting.note_time(NOON)
 
 
+def _observe(
+    folder: Path, settings: Settings, shop: Api, *words: str
+) -> tuple[int | None, str, str]:
+    """Observe the topic of a stream; return how that ended, and what it said and warned of."""
+    file = folder / "kafka.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    config = f"--kafka-config={file}"
+    with Operator(shop.url).start("observe", "kafka", shop.name, config, *words) as observing:
+        said, warned = observing.communicate(timeout=PATIENCE_S)
+    return observing.returncode, said, warned
+
+
 def test_who_has_the_password_produces_reads_and_observes(
-    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
+    open_shop: Open, settings: Settings, tmp_path: Path
 ) -> None:
-    shop, url = open_shop(), shared_server.url
-    topic = shop.name.split("/")[1]
-    create_topic(settings, topic, retention_ms=-1)
-    _produce(settings, url, shop)
+    shop = open_shop()
+    create_topic(settings, shop.topic, retention_ms=-1)
+    _produce(settings, shop)
     assert shop.mark == (NOON, {"0": 1})
 
-    reader = KafkaReader(KafkaTopic(topic, tuple(settings.items())))
+    reader = KafkaReader(KafkaTopic(shop.topic, tuple(settings.items())))
     (run,) = reader.read(0, range(1))
     assert run.batch["value"].to_pylist() == [b"tea"]
 
-    with TimeWindows.of_group("billing", settings, url, shop.name) as windows:
+    with TimeWindows.of_group("billing", settings, shop.url, shop.name) as windows:
         assert windows.get_time_window() == TimeWindow(None, NOON)
 
-    words = ("observe", "kafka", shop.name, "--from", "beginning", "--until", "end")
-    config = f"--kafka-config={_config(tmp_path, settings)}"
-    with Operator(url).start(*words, config) as observing:
-        said, warned = observing.communicate(timeout=PATIENCE_S)
+    words = ("--from", "beginning", "--until", "end")
+    _, said, warned = _observe(tmp_path, settings, shop, *words)
     assert "1 writers, 1 events; 0 behind the end" in said, warned
 
 
 def test_a_wrong_password_is_told_at_once_and_not_shown(
-    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
+    open_shop: Open, settings: Settings, tmp_path: Path
 ) -> None:
-    shop, url = open_shop(), shared_server.url
+    shop = open_shop()
     wrong = {**settings, "sasl.password": "hidden"}
     patience = timedelta(hours=1)
     calls: list[Callable[[], object]] = [
         Topic(wrong, "any", retry_for=patience).ends,
-        lambda: _produce(wrong, url, shop),
+        lambda: _produce(wrong, shop),
     ]
     for call in calls:
         with pytest.raises(BrokerError, match="Authentication failed") as refused:
@@ -153,38 +154,34 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(
         assert "hidden" not in str(refused.value)
     assert shop.states() == {}
 
-    words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, wrong)}")
-    with Operator(url).start(*words) as observing:
-        _, warned = observing.communicate(timeout=PATIENCE_S)
-    assert observing.returncode == 1
-    assert warned.count("Authentication failed") == 1
+    code, _, warned = _observe(tmp_path, wrong, shop)
+    assert (code, warned.count("Authentication failed")) == (1, 1)
     assert "hidden" not in warned
 
 
 def test_who_may_not_read_the_group_is_told_its_name(
-    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
+    open_shop: Open, settings: Settings, tmp_path: Path
 ) -> None:
-    shop, url = open_shop(), shared_server.url
-    create_topic(settings, shop.name.split("/")[1])
+    shop = open_shop()
+    create_topic(settings, shop.topic)
     group = f"tidegauge-observe-{shop.name}".replace("/", "-")
     _allow_only(settings, ResourceType.GROUP, group, "User:another", AclOperation.READ)
-    words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, settings)}")
-    with Operator(url).start(*words) as observing:
-        _, warned = observing.communicate(timeout=PATIENCE_S)
-    assert observing.returncode == 1
+    code, _, warned = _observe(tmp_path, settings, shop)
+    assert code == 1
     assert f"give it Read on group {group}, or name another: --kafka group.id=NAME" in warned
 
 
 def test_a_producer_that_may_not_write_is_told_before_anybody_waits_for_it(
-    shared_server: ServerProcess, open_shop: Open, settings: Settings
+    open_shop: Open, settings: Settings
 ) -> None:
     shop = open_shop()
-    topic = shop.name.split("/")[1]
-    create_topic(settings, topic)
+    create_topic(settings, shop.topic)
     user = f"User:{settings['sasl.username']}"
-    _allow_only(settings, ResourceType.TOPIC, topic, user, AclOperation.DESCRIBE)
-    with pytest.raises(BrokerError, match=f"may not write to topic '{topic}'; allow it Write"):
-        _produce(settings, shared_server.url, shop)
+    _allow_only(settings, ResourceType.TOPIC, shop.topic, user, AclOperation.DESCRIBE)
+    with pytest.raises(
+        BrokerError, match=f"may not write to topic '{shop.topic}'; allow it Write"
+    ):
+        _produce(settings, shop)
     assert shop.states() == {}
 
 
@@ -199,7 +196,6 @@ def _allow_only(
 
 
 def test_a_producer_without_its_settings_is_told_that_they_are_needed(
-    shared_server: ServerProcess,
     open_shop: Open,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -209,8 +205,6 @@ def test_a_producer_without_its_settings_is_told_that_they_are_needed(
     patience = timedelta(seconds=1)
     with (
         pytest.raises(BrokerError, match="settings="),
-        NotingProducer(
-            Producer(settings), shared_server.url, shop.name, "api-1", retry_for=patience
-        ),
+        NotingProducer(Producer(settings), shop.url, shop.name, "api-1", retry_for=patience),
     ):
         pass

@@ -1,11 +1,13 @@
-"""What is asked of a Kafka broker about a topic."""
+"""What is asked of a Kafka broker about a topic, and a broker that is killed meanwhile."""
 
 import logging
 from datetime import timedelta
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.broker import Broker
+from tests.kafka import create_topic, produce
 from tests.server import free_port
 from tidegauge.client.kafka import BrokerError, Topic, UnknownTopicError
 
@@ -40,5 +42,24 @@ def test_what_librdkafka_repeats_is_logged_once(caplog: pytest.LogCaptureFixture
     silent = Topic({"bootstrap.servers": nobody}, "any", retry_for=timedelta(seconds=1))
     with caplog.at_level(logging.ERROR, "tidegauge.kafka"), pytest.raises(BrokerError):
         silent.describe()
-    told = [one for one in caplog.messages if f"{nobody}/bootstrap: Connect" in one]
+    told = [line for line in caplog.messages if f"{nobody}/bootstrap: Connect" in line]
     assert len(told) == 1
+
+
+def test_a_killed_broker_comes_back_with_its_records_and_who_asked_it_goes_on(
+    broker: Broker,
+) -> None:
+    create_topic(broker.bootstrap, "killed")
+    produce(broker.bootstrap, "killed", [{"value": b"first"}])
+    settings = {"bootstrap.servers": broker.bootstrap}
+    topic = Topic(settings, "killed")
+    assert topic.ends([0]) == {0: 1}
+    broker.kill()
+    broker.start()
+    # It leads by a new epoch, which a client that asks nobody anew would never hear of.
+    assert topic.ends([0]) == {0: 1}
+    consumer = Consumer({**settings, "group.id": "tests"})
+    consumer.assign([TopicPartition("killed", 0, 0)])
+    (record,) = consumer.consume(1, timeout=30)
+    consumer.close()
+    assert record.value() == b"first"

@@ -1,4 +1,4 @@
-"""A stream that was truncated goes on behind what is gone, whatever becomes of its chunks meanwhile."""
+"""A stream that was truncated goes on behind what is gone, and one that was deleted begins anew."""
 
 import pytest
 from sqlalchemy import func, select
@@ -20,9 +20,8 @@ def _stored_chunks(server: ServerProcess) -> int:
         return connection.scalar(select(func.count()).select_from(chunks)) or 0
 
 
-@pytest.mark.parametrize("is_purged", [False, True])
-def test_offsets_and_event_time_outlive_the_chunks_and_a_kill(
-    server: ServerProcess, *, is_purged: bool
+def test_offsets_and_event_time_outlive_chunks_and_kills_until_the_stream_is_deleted(
+    server: ServerProcess,
 ) -> None:
     with LogApi(server.url, STREAM) as log, StreamClient(server.url, STREAM) as client:
         log.create()
@@ -30,13 +29,12 @@ def test_offsets_and_event_time_outlive_the_chunks_and_a_kill(
         for sequence in range(1, 11):
             log.append(numbered(10 * sequence - 10, 10), sequence)
         client.truncate(time=1_000)
-        if is_purged:
+        for _ in range(2):  # at first its chunks are hardly gone
+            server.kill()
+            server.start()
+            tail = client.tail()
+            assert (tail.tail, tail.first_cut) == ({0: 100}, {0: 100})
             wait_until(lambda: _stored_chunks(server) == 0)
-        server.kill()
-        server.start()
-        tail = client.tail()
-        assert (tail.tail, tail.first_cut) == ({0: 100}, {0: 100})
-        wait_until(lambda: _stored_chunks(server) == 0)
         assert log.register()["position"] == {"0": 100}
         assert log.append(numbered(50, 10), 1, incarnation=2)["next_offset"] == 110
         assert log.start_of(99) == {"0": 100}  # event time had reached it before
@@ -44,3 +42,9 @@ def test_offsets_and_event_time_outlive_the_chunks_and_a_kill(
         assert log.client.get("/v1/streams").json()["streams"][0]["tail"] == {"0": 110}
         read = log.read(start=100).table["event_time"].to_pylist()
         assert read == list(range(50, 60))
+        client.delete()
+        server.kill()
+        server.start()
+        log.create()
+        assert log.tail() == {"0": 0}
+        wait_until(lambda: _stored_chunks(server) == 0)
