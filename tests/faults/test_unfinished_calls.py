@@ -1,16 +1,13 @@
-"""Calls that do not come to their end: who asks hangs up, the service ends, or a body is too large."""
+"""Calls that do not come to their end: who asks hangs up, or the service ends."""
 
-import json
 import re
 import select
 import signal
-import socket
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
-from http.client import HTTPResponse
 from pathlib import Path
 
 import httpx
@@ -21,49 +18,28 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
 from tests.server import LAUNCHER, ServerProcess
 from tests.service.api import Api
-from tests.service.connections import wait_until_read
+from tests.service.connections import JSON, Connection, request
 from tests.service.controllers import controllers, create, is_ready, note
 from tests.service.problems import NOTE, ONE, check_problem
 
-LIMIT = 100_000
 REPORT = b'{"time": 1700000000000, "position": {}}'
 EVENT = b'{"key": "k", "event_time": 1, "value": "v"}\n'
-JSON = "content-type: application/json"
 LONG_POLLS = ["marks?after=9", "tail?after=0:0&revision=9", "segments/0/events?start=0"]
 _WITH_GRACE = "from controller.serving import server; server._GRACE_S = {}; " + LAUNCHER
 HASTY, PATIENT = _WITH_GRACE.format(1), _WITH_GRACE.format(600)
 
 
-def _send(server: ServerProcess, call: str, *headers: str, body: bytes = b"") -> socket.socket:
-    """Send the head of a call, and what there is of its body."""
-    connection = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
-    _send_on(connection, call, *headers, body=body)
-    return connection
-
-
-def _send_on(connection: socket.socket, call: str, *headers: str, body: bytes = b"") -> None:
-    head = [f"{call} HTTP/1.1", "host: localhost", *headers]
-    connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
-
-
-def _begin(server: ServerProcess, call: str) -> socket.socket:
+def _begin(server: ServerProcess, call: str) -> Connection:
     """Send a call but for most of its body, and wait until it is read."""
-    connection = _send(server, call, JSON, "content-length: 100", body=b"{")
-    wait_until_read(connection)
+    connection = Connection(server, request(call, JSON, "content-length: 100", body=b"{"))
+    connection.wait_until_read()
     return connection
-
-
-def _answer(connection: socket.socket) -> tuple[int, str]:
-    """Read the next answer: its status and, if it is a refusal, its code."""
-    with closing(HTTPResponse(connection)) as answer:
-        answer.begin()
-        return answer.status, json.loads(answer.read()).get("code", "")
 
 
 @pytest.fixture(scope="module")
 def seats(new_server: NewServer) -> Iterator[ServerProcess]:
-    """A service with two seats for long polls, and a limit of bodies."""
-    with new_server(max_long_polls=2, max_body_bytes=LIMIT) as running:
+    """A service with two seats for long polls."""
+    with new_server(max_long_polls=2) as running:
         create(running.url, "tests/one", log="embedded")
         yield running
 
@@ -74,7 +50,7 @@ def _count(server: ServerProcess, pattern: str) -> int:
 
 @pytest.mark.parametrize("call", LONG_POLLS)
 def test_a_seat_is_free_once_who_had_it_hangs_up(seats: ServerProcess, call: str) -> None:
-    ask = partial(_send, seats, f"GET {ONE}/{call}&wait_ms=30000")
+    ask = partial(Connection, seats, request(f"GET {ONE}/{call}&wait_ms=30000"))
     with ask() as staying:
         seats.wait_for_waiting(1)
         for _ in range(2):
@@ -96,8 +72,10 @@ def test_what_is_cut_off_is_not_taken(
 ) -> None:
     refused = r'http_request_duration_seconds_count{.*status="4xx"} (\d+)'
     before = _count(seats, refused)
-    with _send(seats, f"POST {path}", kind, "content-length: 1000", body=whole) as connection:
-        wait_until_read(connection)
+    with Connection(
+        seats, request(f"POST {path}", kind, "content-length: 1000", body=whole)
+    ) as connection:
+        connection.wait_until_read()
     wait_until(lambda: _count(seats, refused) == before + 1)
     assert _count(seats, r"defects_total (\d+)") == 0
     with Api(seats.url) as api:
@@ -120,7 +98,7 @@ def test_who_sends_no_end_of_a_body_is_told_that_the_service_has_ended(
     with ExitStack() as stack:
         connections = [stack.enter_context(_begin(hasty, call)) for call in calls]
         assert hasty.stop() == 0
-        assert [_answer(one) for one in connections] == [(502, "outcome_unknown")] * 3
+        assert [one.answer() for one in connections] == [(502, "outcome_unknown")] * 3
     said = hasty.log.read_text()
     assert "Traceback" not in said
     # What operators may have done is logged, though it was cut off.
@@ -139,8 +117,8 @@ def test_who_sends_no_end_of_a_body_keeps_the_database_from_no_standby(
             wait_until(lambda: is_ready(staying))
             assert note(staying.url, "tests/one", 1).is_success
             assert ending.process.poll() is None
-            connection.sendall(b'"time": 1}'.rjust(99))
-            assert _answer(connection) == (503, "unavailable")
+            connection.send(b'"time": 1}'.rjust(99))
+            assert connection.answer() == (503, "unavailable")
         assert ending.process.wait(timeout=PATIENCE_S) == 0
 
 
@@ -165,36 +143,3 @@ def test_who_waits_for_a_locked_database_is_told_what_is_known(hasty: ServerProc
         locking.execute("ROLLBACK")
         assert hasty.process.wait(timeout=PATIENCE_S) == 0
         assert "Traceback" not in hasty.log.read_text()
-
-
-TOO_LARGE = (413, "body_too_large")
-
-
-@pytest.mark.parametrize("expect", [[], ["expect: 100-continue"]], ids=["sends", "expects"])
-@pytest.mark.parametrize("call", [f"POST {NOTE}", f"POST {ONE}/events", f"GET {ONE}"])
-def test_a_body_that_is_too_large_is_refused_before_any_of_it_came(
-    seats: ServerProcess, call: str, expect: list[str]
-) -> None:
-    with _send(seats, call, JSON, f"content-length: {10**12}", *expect) as connection:
-        assert _answer(connection) == TOO_LARGE
-
-
-def test_a_body_that_is_too_large_is_read_to_its_end_and_the_connection_goes_on(
-    seats: ServerProcess,
-) -> None:
-    length = f"content-length: {len(REPORT)}"
-    with _send(seats, f"POST {NOTE}", JSON, length, body=REPORT) as connection:
-        assert _answer(connection) == (200, "")
-        _send_on(connection, f"POST {NOTE}", JSON, "content-length: 20000000")
-        for _ in range(20):
-            connection.sendall(b" " * 1_000_000)
-        assert _answer(connection) == TOO_LARGE
-        _send_on(connection, f"GET {ONE}")
-        assert _answer(connection) == (200, "")
-
-
-def test_a_body_in_chunks_is_refused_where_it_passes_the_limit(seats: ServerProcess) -> None:
-    chunk = b"%x\r\n%s\r\n" % (LIMIT, b" " * LIMIT)
-    headers = [JSON, "transfer-encoding: chunked"]
-    with _send(seats, "POST /v1/note-times", *headers, body=2 * chunk) as connection:
-        assert _answer(connection) == TOO_LARGE

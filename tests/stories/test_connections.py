@@ -2,10 +2,8 @@
 
 import json
 import signal
-import socket
 import threading
 from collections.abc import Iterator
-from typing import Self
 
 import pytest
 
@@ -13,19 +11,21 @@ from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
 from tests.server import ServerProcess
 from tests.service.api import Api
-from tests.service.connections import wait_until_read
+from tests.service.connections import JSON, Connection, request
 from tests.service.sessions import write_lock
 
 pytestmark = pytest.mark.only_on("sqlite", "connections come before any database")
 
 TIME = 1_700_000_000_000
-PATH = "/v1/streams/tests/one/writers/w/note-time"
+LIMIT = 100_000
+ONE = "/v1/streams/tests/one"
+PATH = f"{ONE}/writers/w/note-time"
 
 
 @pytest.fixture(scope="module")
 def server(new_server: NewServer) -> Iterator[ServerProcess]:
     """One for all tests but the last, which stops it."""
-    with new_server() as server:
+    with new_server(max_body_bytes=LIMIT) as server:
         yield server
 
 
@@ -37,54 +37,16 @@ def api(server: ServerProcess) -> Iterator[Api]:
         yield api
 
 
-class Connection:
-    """One connection that sends exactly what it is told."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
-        self._file = self._socket.makefile("rb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._socket.close()
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def status(self) -> int:
-        return self.answer()[0]
-
-    def answer(self) -> tuple[int, dict[str, object]]:
-        status = int(self._file.readline().split()[1])
-        length = 0
-        while (line := self._file.readline().strip()) != b"":
-            name, _, value = line.partition(b": ")
-            length = int(value) if name == b"content-length" else length
-        return status, json.loads(self._file.read(length))
-
-    def is_closed(self) -> bool:
-        return self._file.read(1) == b""
-
-    def wait_until_read(self) -> None:
-        """Wait until the server has taken everything out of its socket."""
-        wait_until_read(self._socket)
-
-
 @pytest.fixture
 def connection(server: ServerProcess, api: Api) -> Iterator[Connection]:
-    with Connection(server.port) as connection:
-        connection.send(report(0))
+    with Connection(server, report(0)) as connection:
         assert connection.status() == 200
         yield connection
 
 
-def report(at: int, *, path: str = PATH, headers: str = "") -> bytes:
-    body = json.dumps({"time": TIME + at, "position": {"0": at}})
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}"
-    return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
+def report(at: int, *headers: str) -> bytes:
+    body = json.dumps({"time": TIME + at, "position": {"0": at}}).encode()
+    return request(f"POST {PATH}", JSON, *headers, f"content-length: {len(body)}", body=body)
 
 
 def test_a_refused_report_is_told_so_and_the_connection_goes_on(
@@ -93,8 +55,7 @@ def test_a_refused_report_is_told_so_and_the_connection_goes_on(
     connection.send(report(5))
     assert connection.status() == 200
     connection.send(report(4))
-    status, problem = connection.answer()
-    assert (status, problem["code"]) == (409, "invalid_time")
+    assert connection.answer() == (409, "invalid_time")
     connection.send(report(6))
     assert connection.status() == 200
 
@@ -131,18 +92,46 @@ def test_what_comes_before_the_answer_waits_for_it(
 
 
 def test_a_wish_to_close_is_heard(server: ServerProcess, api: Api) -> None:
-    with Connection(server.port) as connection:
-        connection.send(report(1, headers="connection: close\r\n"))
+    with Connection(server, report(1, "connection: close")) as connection:
         assert connection.status() == 200
         assert connection.is_closed()
 
 
 def test_a_body_in_chunks_is_read(connection: Connection) -> None:
-    whole = report(1, headers="transfer-encoding: chunked\r\n")
-    head, _, body = whole.partition(b"\r\n\r\n")
-    head = b"\r\n".join(line for line in head.split(b"\r\n") if b"length" not in line)
-    connection.send(b"%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (head, len(body), body))
+    _, _, body = report(1).partition(b"\r\n\r\n")
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    connection.send(request(f"POST {PATH}", JSON, "transfer-encoding: chunked", body=chunks))
     assert connection.status() == 200
+
+
+TOO_LARGE = (413, "body_too_large")
+
+
+@pytest.mark.parametrize("expect", [[], ["expect: 100-continue"]], ids=["sends", "expects"])
+@pytest.mark.parametrize("call", [f"POST {PATH}", f"POST {ONE}/events", f"GET {ONE}"])
+def test_a_body_that_is_too_large_is_refused_before_any_of_it_came(
+    connection: Connection, call: str, expect: list[str]
+) -> None:
+    connection.send(request(call, JSON, f"content-length: {10**12}", *expect))
+    assert connection.answer() == TOO_LARGE
+
+
+def test_a_body_that_is_too_large_is_read_to_its_end_and_the_connection_goes_on(
+    connection: Connection,
+) -> None:
+    connection.send(request(f"POST {PATH}", JSON, "content-length: 20000000"))
+    for _ in range(20):
+        connection.send(b" " * 1_000_000)
+    assert connection.answer() == TOO_LARGE
+    connection.send(request(f"GET {ONE}"))
+    assert connection.answer() == (200, "")
+
+
+def test_a_body_in_chunks_is_refused_where_it_passes_the_limit(connection: Connection) -> None:
+    chunk = b"%x\r\n%s\r\n" % (LIMIT, b" " * LIMIT)
+    headers = (JSON, "transfer-encoding: chunked")
+    connection.send(request("POST /v1/note-times", *headers, body=2 * chunk))
+    assert connection.answer() == TOO_LARGE
 
 
 def test_a_report_in_its_transaction_is_answered_before_the_service_stops(

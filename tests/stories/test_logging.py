@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import httpx
 import pytest
 
 from tests.conftest import NewServer
-from tests.patience import PATIENCE_S
+from tests.patience import wait_until
 from tests.server import LAUNCHER, ServerProcess
 from tests.service.api import Api
 
@@ -48,13 +47,8 @@ def _lines(server: ServerProcess) -> list[Line]:
 
 
 def _wait_for_line(server: ServerProcess, wanted: Callable[[Line], bool]) -> Line:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        found = [line for line in _lines(server) if wanted(line)]
-        if found:
-            return found[0]
-        assert time.monotonic() < deadline, server.log.read_text()
-        time.sleep(0.05)
+    wait_until(lambda: any(map(wanted, _lines(server))))
+    return next(filter(wanted, _lines(server)))
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -13,7 +13,7 @@ from controller.http.examples import EXAMPLES, Example
 from controller.serving.server import ExposedError, check_exposure, is_for_this_machine
 from tests.conftest import NewDatabase
 from tests.service.in_process import served_in_process
-from tests.service.story import StoryClient
+from tests.service.story import StoryClient, operations
 from tests.tokens import Tokens
 
 pytestmark = pytest.mark.only_on("sqlite", "callers are known before any database")
@@ -85,12 +85,15 @@ Header = dict[str, str]
 class House(NamedTuple):
     """A service with streams in two scopes, and tokens by their names."""
 
-    client: httpx.Client
+    client: StoryClient
     headers: dict[str, Header]
 
     def ask(self, call: str, token: str, body: object = None) -> httpx.Response:
         method, path = call.split()
         return self.client.request(method, path, json=body, headers=self.headers[token])
+
+    def play(self, example: Example, token: str) -> httpx.Response:
+        return self.client.play(example, self.headers[token])
 
 
 def _headers_of(tokens: Tokens) -> dict[str, Header]:
@@ -143,24 +146,6 @@ def test_every_call_refuses_what_is_not_enough_and_takes_the_least_that_is(
     house: House,
 ) -> None:
     """Plays the story of the examples; what was refused before each step changed nothing."""
-    stream_id = ""
-
-    def play(example: Example, token: str) -> httpx.Response:
-        nonlocal stream_id
-        known = {"stream_id": stream_id} if "stream_id" in example.query else {}
-        body = example.body
-        content: Any = {"json": body} if isinstance(body, dict) else {"content": body}
-        answer = house.client.request(
-            example.method,
-            example.url,
-            params={**example.query, **known},
-            headers={**example.headers, **house.headers[token]},
-            **content,
-        )
-        if answer.is_success and isinstance(example.answer, dict):
-            stream_id = answer.json().get("stream_id", stream_id)
-        return answer
-
     for example in EXAMPLES:
         call = example.call
         needed = NEEDED.get(call, "")
@@ -172,10 +157,10 @@ def test_every_call_refuses_what_is_not_enough_and_takes_the_least_that_is(
         elif call in OPEN:
             enough, too_weak = "none", set()
         for token, problem in REFUSED.items() if call not in OPEN else ():
-            assert _problem(play(example, token)) == problem, call
+            assert _problem(house.play(example, token)) == problem, call
         for token in too_weak & house.headers.keys():
-            assert _problem(play(example, token)) == FORBIDDEN, (call, token)
-        answer = play(example, enough)
+            assert _problem(house.play(example, token)) == FORBIDDEN, (call, token)
+        answer = house.play(example, enough)
         assert answer.status_code == example.status, (call, answer.text)
     assert {one.call for one in EXAMPLES} == NEEDED.keys() | OPEN | FILTERED | EVERYWHERE
 
@@ -303,15 +288,9 @@ def test_names_are_checked_where_callers_are_let_in_for_being_on_this_machine(
 def test_the_document_says_what_each_call_needs(house: House) -> None:
     document = house.ask("GET /openapi.json", "none").json()
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
-    calls = dict(_operations(document))
+    calls = dict(operations(document))
     assert calls.keys() == NEEDED.keys() | OPEN | FILTERED | EVERYWHERE
     for call, operation in calls.items():
         assert ("security" in operation) == (call not in OPEN), call
         if call in NEEDED and NEEDED[call] in set(Role):
             assert f"Needs the role `{NEEDED[call]}`" in operation["description"], call
-
-
-def _operations(document: Any) -> Iterator[tuple[str, Any]]:
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            yield f"{method.upper()} {path}", operation

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.http.examples import EXAMPLES, Example
+from controller.http.examples import EXAMPLES
 from tests.service.in_process import Service
-from tests.service.story import StoryClient
+from tests.service.story import StoryClient, operations
 from tidegauge.errors import PROBLEMS
 
 INTEGER = {"$ref": "#/components/schemas/Int64"}
@@ -39,24 +39,6 @@ def document(service: Service) -> Any:
         return client.get("/openapi.json").raise_for_status().json()
 
 
-def _operations(document: Any) -> Iterator[tuple[str, Any]]:
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            yield f"{method.upper()} {path}", operation
-
-
-def _play(client: httpx.Client, example: Example, stream_id: str) -> httpx.Response:
-    query = {**example.query}
-    if "stream_id" in query:
-        query["stream_id"] = stream_id
-    content: Any = {"json": example.body} if isinstance(example.body, dict) else {}
-    if isinstance(example.body, (str, bytes)):
-        content = {"content": example.body}
-    return client.request(
-        example.method, example.url, params=query, headers=dict(example.headers), **content
-    )
-
-
 def _steady(value: Any) -> Any:
     """Leave out what differs from run to run, and the version."""
     if isinstance(value, dict):
@@ -67,21 +49,19 @@ def _steady(value: Any) -> Any:
 def test_every_post_says_that_it_may_be_refused_to_a_page_of_another_site(
     document: Any,
 ) -> None:
-    posts = [one for call, one in _operations(document) if call.startswith("POST")]
+    posts = [one for call, one in operations(document) if call.startswith("POST")]
     assert posts
     assert all("415" in one["responses"] for one in posts)
 
 
 def test_the_examples_say_what_the_service_answers(service: Service) -> None:
-    stream_id = ""
     with StoryClient(transport=service, base_url=service.url) as client:
         for example in EXAMPLES:
-            answer = _play(client, example, stream_id)
+            answer = client.play(example)
             assert answer.status_code == example.status, (example.call, answer.text)
             if isinstance(example.answer, dict):
                 assert _steady(answer.json()) == _steady(example.answer), example.call
                 assert answer.json().keys() == example.answer.keys()
-                stream_id = answer.json().get("stream_id", stream_id)
             elif example.answer is not None:
                 assert answer.text.startswith(example.answer)
 
@@ -110,7 +90,7 @@ def test_bounds_of_fields_and_parameters_are_documented(
         described = document["components"]["schemas"][place]["properties"][name]
     else:
         call = place.replace("{}", "/v1/streams/{scope}/{stream}")
-        parameters = dict(_operations(document))[call]["parameters"]
+        parameters = dict(operations(document))[call]["parameters"]
         (described,) = (each["schema"] for each in parameters if each["name"] == name)
     words = f"{least} or more" if most is None else f"{least} to {most}"
     assert f"({words}" in described["description"]
@@ -118,7 +98,7 @@ def test_bounds_of_fields_and_parameters_are_documented(
 
 
 def test_every_operation_is_called_as_its_function(document: Any) -> None:
-    ids = {call: one["operationId"] for call, one in _operations(document)}
+    ids = {call: one["operationId"] for call, one in operations(document)}
     assert len(set(ids.values())) == len(ids)
     assert ids["POST /v1/streams/{scope}/{stream}/writers/{writer}/note-time"] == "note_time"
     assert ids["GET /v1/streams/{scope}/{stream}"] == "describe_stream"
@@ -163,12 +143,12 @@ def _schemas(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_every_call_has_an_example(document: Any) -> None:
-    assert {call for call, _ in _operations(document)} == {one.call for one in EXAMPLES}
+    assert {call for call, _ in operations(document)} == {one.call for one in EXAMPLES}
     assert len({one.call for one in EXAMPLES}) == len(EXAMPLES)
 
 
 def test_every_call_and_every_field_is_described(document: Any) -> None:
-    for call, operation in _operations(document):
+    for call, operation in operations(document):
         assert operation["description"], call
         assert "422" in operation["responses"], call
         for parameter in operation.get("parameters", ()):
@@ -183,10 +163,10 @@ def test_every_refusal_is_documented_but_defects_and_methods_that_are_not_there(
     document: Any,
 ) -> None:
     said = {
-        status for _, operation in _operations(document) for status in operation["responses"]
+        status for _, operation in operations(document) for status in operation["responses"]
     }
     assert {str(error.status) for error in PROBLEMS.values()} - said == {"405", "500"}
-    for call, operation in _operations(document):
+    for call, operation in operations(document):
         assert {"413", "503"} <= operation["responses"].keys(), call
         changes = not call.startswith("GET ")
         assert ("502" in operation["responses"]) is changes, call

@@ -110,7 +110,9 @@ def test_a_token_expires_also_after_it_was_seen(file: Path) -> None:
     assert _refusal(guard, token) == "expired"
 
 
-def test_a_token_is_in_force_as_long_as_the_file_has_it(file: Path) -> None:
+def test_a_token_is_in_force_as_long_as_the_file_has_it(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = _add(file, "first", "flights:read")
     guard = Guard(file)
     second = _add(file, "second", "flights:read")
@@ -122,6 +124,9 @@ def test_a_token_is_in_force_as_long_as_the_file_has_it(file: Path) -> None:
     _look_twice(guard)
     assert _refusal(guard, first) == "unknown"
     assert _refusal(guard, second) == "unknown"
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("WARNING", f"0 tokens read from {file}")
+    ]
 
 
 def test_a_header_seen_while_the_file_is_read_again_is_not_remembered(
@@ -240,19 +245,6 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken(
     assert _identify(guard, token).name == "gateway"
     _look_twice(guard)
     assert _identify(guard, token).name == "gateway"
-
-
-def test_a_file_without_any_token_withdraws_them_with_a_warning(
-    file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    token = _add(file, "gateway", "flights:read")
-    guard = Guard(file)
-    file.write_text("")
-    _look_twice(guard)
-    assert _refusal(guard, token) == "unknown"
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("WARNING", f"0 tokens read from {file}")
-    ]
 
 
 def test_a_service_does_not_start_with_a_file_that_cannot_be_read(file: Path) -> None:
