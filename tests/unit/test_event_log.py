@@ -235,3 +235,18 @@ def test_a_read_at_the_tail_ends_empty_when_the_time_is_over(log: LogApi) -> Non
     begun = time.monotonic()
     assert log.read(start=0, wait_ms=200).table.num_rows == 0
     assert time.monotonic() - begun > 0.19
+
+
+def test_events_say_when_they_were_appended_and_by_whom(log: LogApi) -> None:
+    created_ms = log.create()["created_ms"]
+    log.register("gate-7")
+    log.append(numbered(0, 1), 1, writer="gate-7")
+    log.append_lines('{"key": "a", "value": "x"}\n', writer="gate-8")
+    log.append_lines('{"key": "a", "value": "x"}\n')
+    with log.group() as group:
+        group.create([log.name])
+    with log.reader() as reader:
+        events = reader.read_next()
+    assert [event.writer for event in events] == ["gate-7", "gate-8", None]
+    times: list[Any] = [event.append_time for event in events]
+    assert created_ms <= times[0] <= times[1] <= times[2] < created_ms + 600_000
