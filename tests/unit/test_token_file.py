@@ -122,50 +122,35 @@ def test_a_file_that_may_not_even_be_looked_at_is_told(
         append_token(file, new_token("a", {"flights": {Role.READ}}, lasts=None).stored)
 
 
+_NAMED = f"[[token]]\nname='a'\nsha256='{HASH}'"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"[[token]]\nname='a'\nsha256='{HASH}'", "token.0.grants: Field required"),
-        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{}}", "token.0.grants"),
-        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{a=[]}}", "token.0.grants"),
-        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{a=['admin']}}", "token.0.grants"),
-        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{'-'=['read']}}", "token.0.grants"),
-        ("[[token]]\nname='a'\nsha256='tg_secret'\ngrants={a=['read']}", "token.0.sha256"),
-        (f"[[token]]\nsha256='{HASH}'\ngrants={{a=['read']}}\ntoken='tg_secret'", "token.0"),
-        ("token = 'tg_secret'", "token: Input should be a valid list"),
-        ("tg_secret", "Expected '=' after a key"),
+        (_NAMED, "token.0.grants: Field required"),
+        (f"{_NAMED}\ngrants={{}}", "token.0.grants"),
+        (f"{_NAMED}\ngrants={{a=[]}}", "token.0.grants"),
+        (f"{_NAMED}\ngrants={{a=['admin']}}", "token.0.grants"),
+        (f"{_NAMED}\ngrants={{'-'=['read']}}", "token.0.grants"),
+        (f"{_NAMED}\ngrants={{'TOKEN '=['read']}}", "token.0.grants.tg_… "),
+        ("[[token]]\nname='a'\nsha256='TOKEN'\ngrants={a=['read']}", "token.0.sha256"),
+        (f"[[token]]\nsha256='{HASH}'\ngrants={{a=['read']}}\ntoken='TOKEN'", "token.0"),
+        (f"[[token]]\nname='TOKEN'\nsha256='{HASH}'\ngrants={{a=['read']}}\n" * 2, "'tg_…'"),
+        ("token = 'TOKEN'", "token: Input should be a valid list"),
+        ("TOKEN", "Expected '=' after a key"),
+        ("[TOKEN]\n[TOKEN]", "Cannot declare ('tg_…',) twice"),
+        ("[token.TOKEN]\n[token.TOKEN]", "Cannot declare ('token', 'tg_…') twice"),
+        ("a = { TOKEN = 1, TOKEN = 2 }", "Duplicate inline table key 'tg_…'"),
+        ("[TOKEN]", "tg_…: Extra inputs are not permitted"),
         (f"token = {'[' * 10_000}", "maximum recursion depth exceeded"),
     ],
 )
-def test_a_file_that_says_what_cannot_be_is_refused_without_showing_it(
-    file: Path, text: str, problem: str
-) -> None:
-    file.write_text(text)
-    with pytest.raises(TokenFileError) as refused:
-        read_tokens(file)
-    assert problem in str(refused.value)
-    assert "secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("[{}]\n[{}]", "Cannot declare ('tg_…',) twice"),
-        ("[token.{}]\n[token.{}]", "Cannot declare ('token', 'tg_…') twice"),
-        ("a = {{ {} = 1, {} = 2 }}", "Duplicate inline table key 'tg_…'"),
-        ("[{}]", "tg_…: Extra inputs are not permitted"),
-        (
-            f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{{{'{{}} '=['read']}}}}",
-            "token.0.grants.tg_… ",
-        ),
-        (f"[[token]]\nname='{{}}'\nsha256='{HASH}'\ngrants={{{{a=['read']}}}}\n" * 2, "'tg_…'"),
-    ],
-)
-def test_a_token_that_was_pasted_into_the_wrong_place_does_not_come_to_light(
+def test_a_file_that_says_what_cannot_be_is_refused_without_showing_a_token_in_it(
     file: Path, text: str, problem: str
 ) -> None:
     token = new_token("pasted", {"a": {Role.READ}}, lasts=None).text
-    file.write_text(text.replace("{}", token).format())
+    file.write_text(text.replace("TOKEN", token))
     with pytest.raises(TokenFileError) as refused:
         read_tokens(file)
     assert problem in refused.value.reason
