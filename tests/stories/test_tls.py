@@ -19,13 +19,14 @@ from reader_client import Reader, ReaderGroup
 from tests.certificates import Files
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import OFTEN_LOOKING, ServerProcess
+from tests.server import LAUNCHER, OFTEN_LOOKING, ServerProcess
 from tidegauge_cli.verbs import app
 from writer_client import TimeReporter, Writer
 
 pytestmark = pytest.mark.only_on("sqlite", "connections come before any database")
 
 NOW = 1_700_000_000_000
+HASTY = f"from controller.serving import protocol; protocol._TLS_CLOSE_S = 0.1; {LAUNCHER}"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,9 @@ def test_who_never_closes_a_connection_does_not_keep_the_service_from_its_end(
     files: Files, new_server: NewServer
 ) -> None:
     with (
-        new_server(tls_certificate=files.certificate, tls_key=files.key) as server,
+        new_server(
+            tls_certificate=files.certificate, tls_key=files.key, launcher=HASTY
+        ) as server,
         httpx.Client() as idle,
     ):
         assert idle.get(f"{server.url}/healthz").is_success

@@ -80,6 +80,14 @@ def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(
     assert _probe(api, "/healthz") is None
 
 
+@pytest.mark.anyio
+async def test_an_event_loop_that_was_blocked_makes_it_dead(database_url: str) -> None:
+    async with in_process(ServeSettings(database_url=database_url)) as (app, _):
+        app.parts.clocks.listening._stamped_at -= 600_000
+        (reason,) = app.parts.health.ailments()
+        assert re.fullmatch(r"the event loop was blocked for 60\d\.\d s", reason)
+
+
 def test_a_lock_of_another_process_does_not_hold_up_the_event_loop(
     api: Api, database_url: str
 ) -> None:
