@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
-from hypothesis import strategies as st
 
 from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation, StoredReport
 from tidegauge.marks import Mark
@@ -20,8 +19,6 @@ class Memory:
     marks: list[Mark] = field(default_factory=list)
     restated: int = 0
     """How many entries were there when the present compaction began."""
-    leaves_half: bool = False
-    """Whether only the older half of what is needless goes, as where streams share a log."""
 
     def apply(self, changes: Changes) -> None:
         """Write one transaction."""
@@ -30,7 +27,7 @@ class Memory:
         if changes.entry:
             self.log.append(msgspec.msgpack.encode(changes.entry))
         if changes.ends_compaction:
-            del self.log[: self.restated // 2 if self.leaves_half else self.restated]
+            del self.log[: self.restated]
         self.marks += changes.marks
 
     def stored(self) -> StoredAggregation:
@@ -47,6 +44,3 @@ class Memory:
     def reports(self) -> list[StoredReport]:
         """All stored reports, also needless ones."""
         return [report for entry in self.entries for report in entry.reports]
-
-
-memories = st.builds(Memory, leaves_half=st.booleans())

@@ -279,7 +279,7 @@ _scales = st.builds(
     extra=st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
     successors=st.lists(SOME, min_size=1, max_size=2).map(tuple),
 )
-_plain: list[Weighted[Step]] = [
+usual_steps: list[Weighted[Step]] = [
     (50, _notes),
     (6, _odd_notes),
     (8, _registers),
@@ -291,7 +291,7 @@ _plain: list[Weighted[Step]] = [
     (2, st.builds(Change, rules)),
     (1, st.builds(Seal, st.integers(0, 2))),
 ]
-_storage: list[Weighted[Step]] = [
+steps_of_storage: list[Weighted[Step]] = [
     (12, st.builds(Commit, st.booleans())),
     (8, st.builds(Restart)),
 ]
@@ -303,5 +303,5 @@ def of_any_length(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     return lengths.flatmap(lambda count: st.lists(steps, min_size=count, max_size=count))
 
 
-scripts = of_any_length(mixed(*_plain))
-restarted_scripts = of_any_length(mixed(*_plain, *_storage))
+scripts = of_any_length(mixed(*usual_steps))
+restarted_scripts = of_any_length(mixed(*usual_steps, *steps_of_storage))

@@ -1,160 +1,171 @@
-"""What a changelog stores is what there is, whatever fails, restarts, or is compacted meanwhile."""
+"""What a changelog stores is what there is, whatever fails, restarts, or is compacted meanwhile.
 
-import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+Several streams share the tables, and each is compared with the model whenever it was read back.
+"""
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, create_engine, delete, insert
 
-from controller.database import Database
-from tests.databases import open_database
-from tests.property.scripts import mixed
-from tests.property.stored_streams import (
-    SLOTS,
-    Act,
-    Fate,
-    House,
-    Turn,
-    empty,
-    make_settings,
+from controller.commit.batch import Batch
+from controller.schema import changelog, marks, metadata, streams
+from controller.store.changelog import Changelogs
+from tests.property import scripts
+from tests.property.events import Shape
+from tests.property.memory import Memory
+from tests.property.model import Model, Rules
+from tests.property.pair import Pair
+from tests.property.scripts import Step, mixed
+from tidegauge.aggregation.changes import Changes, StoredAggregation
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.topology import Topology
+
+
+@dataclass
+class Rows:
+    """The changelogs of all streams: what several of them store next is one transaction."""
+
+    connection: Connection
+    store: Changelogs = field(default_factory=Changelogs)
+    batch: Batch = field(default_factory=Batch)
+    stored: set[int] = field(default_factory=set)
+    last_key: int = 0
+
+    def add(self, key: int, changes: Changes) -> None:
+        if key in self.stored:
+            self.write()
+        self.stored.add(key)
+        self.store.add(self.batch, key, changes)
+
+    def write(self) -> None:
+        self.batch.carry_out(self.connection)
+        self.batch, self.stored = Batch(), set()
+
+    def create(self) -> int:
+        """Insert a stream, and return its key."""
+        self.last_key = key = self.last_key + 1
+        texts = dict.fromkeys(("scope", "stream", "stream_id", "config", "topology"), str(key))
+        self.connection.execute(insert(streams).values(key=key, created_ms=0, **texts))
+        return key
+
+    def delete(self, key: int) -> None:
+        """Delete a stream, whose other rows are not purged yet."""
+        self.write()
+        self.store.forget(key)
+        self.connection.execute(delete(streams).where(streams.c.key == key))
+
+
+@dataclass
+class Stored(Memory):
+    """A part of the changelogs."""
+
+    rows: Rows = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.key = self.rows.create()
+
+    def apply(self, changes: Changes) -> None:
+        self.rows.add(self.key, changes)
+
+    def stored(self) -> StoredAggregation:
+        self.rows.write()
+        (stored,) = self.rows.store.restore(self.rows.connection, [self.key])
+        return stored
+
+
+@dataclass
+class Stream(Pair):
+    """One that may lose a transaction, and then is what was stored before."""
+
+    memory: Stored = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.commit()
+
+    def commit(self, *, compact: bool = False) -> None:
+        super().commit(compact=compact)
+        self.kept: tuple[Model, StreamSettings, Topology]
+        self.kept = deepcopy(self.model), self.core.settings, self.core.topology
+
+    def lose(self) -> None:
+        """Store nothing, though a compaction may have begun or ended, and read back."""
+        self.memory.rows.write()
+        lost = self.core.take_changes(compact=True)
+        self.memory.rows.store.add(Batch(), self.memory.key, lost)
+        self.read_back(self.memory.stored())
+        self.compare()
+
+    def read_back(self, stored: StoredAggregation) -> None:
+        model, rules, topology = self.kept
+        self.model, self.restored = deepcopy(model), True
+        self.core = self.core_class.restore("scope/stream", rules, topology, stored)
+
+
+LOSE, DELETE, TAKE_OVER = "lose a transaction", "delete a stream", "take over"
+_steps: st.SearchStrategy[Step | str] = mixed(
+    *scripts.usual_steps,
+    *scripts.steps_of_storage,
+    (6, st.just(LOSE)),
+    (1, st.sampled_from([DELETE, TAKE_OVER])),
 )
-from tidegauge.aggregation.aggregator import Aggregator
-from tidegauge.aggregation.writers import Now
-from tidegauge.errors import ProblemError
-
-WRITERS = ["a", "b", "c"]
-
-
-@dataclass(frozen=True)
-class Note:
-    """A writer reports, later or not than before."""
-
-    writer: str
-    rise: int
-    position: dict[int, int]
-
-    def run(self, core: Aggregator, now: Now) -> None:
-        known = self.writer in core
-        incarnation = core.incarnation(self.writer) or None if known else None
-        time = (core.watermark or 0) + self.rise
-        with suppress(ProblemError):
-            core.note_time(self.writer, time, self.position, incarnation=incarnation, now=now)
-
-
-@dataclass(frozen=True)
-class Register:
-    """A writer starts again."""
-
-    writer: str
-    appended: dict[int, int]
-
-    def run(self, core: Aggregator, now: Now) -> None:
-        core.register(self.writer, appended=self.appended, now=now)
-
-
-@dataclass(frozen=True)
-class Go:
-    """A writer leaves, or is expired."""
-
-    writer: str
-    leaves: bool
-
-    def run(self, core: Aggregator, now: Now) -> None:
-        if self.writer not in core:
-            return
-        if self.leaves:
-            incarnation = core.incarnation(self.writer) or None
-            core.leave(self.writer, incarnation=incarnation, now=now)
-        else:
-            core.expire(self.writer, now=now)
-
-
-@dataclass(frozen=True)
-class Change:
-    """Other settings: who is silent expires sooner, who is gone is forgotten sooner."""
-
-    timeout_ms: int | None
-    retention_ms: int | None
-    resolution_ms: int
-
-    def run(self, core: Aggregator, now: Now) -> None:  # noqa: ARG002 (an act)
-        core.change_settings(
-            make_settings(
-                aggregation_timeout_ms=self.timeout_ms,
-                writer_retention_ms=self.retention_ms,
-                mark_resolution_ms=self.resolution_ms,
-            )
-        )
-
-
-RESTART = "restart"
-_writers = st.sampled_from(WRITERS)
-_positions = st.dictionaries(st.integers(0, 1), st.integers(0, 9), max_size=2)
-_acts: st.SearchStrategy[Act] = mixed(
-    (24, st.builds(Note, _writers, st.integers(0, 5), _positions)),
-    (4, st.builds(Register, _writers, _positions)),
-    (4, st.builds(Go, _writers, st.booleans())),
-    (
-        2,
-        st.builds(
-            Change,
-            timeout_ms=st.sampled_from([None, 2]),
-            retention_ms=st.sampled_from([None, 0, 2]),
-            resolution_ms=st.sampled_from([0, 0, 3]),
-        ),
-    ),
-)
-_slots = st.integers(0, SLOTS - 1)
-_sometimes = st.sampled_from([[]] * 4 + [[slot] for slot in range(SLOTS)])
-_seldom = st.sampled_from([[]] * 20 + [[slot] for slot in range(SLOTS)])
-_fates: st.SearchStrategy[Fate] = st.sampled_from(
-    ["stored"] * 6 + ["lost", "stored, but not answered"]
-)
-_turns = st.builds(
-    Turn,
-    acts=st.lists(st.tuples(_slots, st.lists(_acts, min_size=1, max_size=4)), max_size=4),
-    compacted=_sometimes,
-    deleted=_seldom,
-    fate=_fates,
-)
-_waits = st.sampled_from([0, 0, 1, 6])
-_steps = mixed((9, st.tuples(_turns, _waits)), (1, st.just(RESTART)))
-_stories = st.integers(1, 30).flatmap(
-    lambda count: st.lists(_steps, min_size=count, max_size=count)
-)
+_stories = scripts.of_any_length(st.tuples(st.sampled_from([0, 0, 0, 1]), _steps))
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """A real file for all examples, each of which begins with empty tables."""
-    directory = tmp_path_factory.mktemp("changelog")
-    database = open_database(f"sqlite:///{directory / 'tidegauge.db'}")
-    yield database
-    database.close()
+def connection() -> Iterator[Connection]:
+    """One database for all examples, each of which begins with empty tables."""
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        metadata.create_all(connection)
+        yield connection
+    engine.dispose()
 
 
-async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -> None:
-    await house.database.change(empty)
-    await house.start()
-    try:
-        for one in story:
-            await (house.restart() if isinstance(one, str) else house.take(*one))
-        await house.restart()
-        await house.check()
-    finally:
-        await house.sequencer.close()
+def _take_over(rows: Rows, stored: Iterable[Stream]) -> None:
+    """Read all back as a start does, beside rows of deleted streams."""
+    rows.write()
+    rows.store = Changelogs()
+    by_key = {stream.memory.key: stream for stream in stored}
+    keys = sorted(by_key)
+    for key, read in zip(keys, rows.store.restore(rows.connection, keys), strict=True):
+        by_key[key].read_back(read)
+        by_key[key].compare()
 
 
 @settings(max_examples=settings().max_examples // 2)
-@given(story=_stories, restated=st.sampled_from([1, 2, 256]))
+@given(
+    shape=scripts.shapes,
+    rules=scripts.rules,
+    story=_stories,
+    restated=st.sampled_from([1, 2, 256]),
+)
 def test_what_is_stored_is_what_there_is(
-    database: Database,
-    story: Sequence[tuple[Turn, int] | str],
+    connection: Connection,
+    shape: Shape,
+    rules: Rules,
+    story: list[tuple[int, Step | str]],
     restated: int,
 ) -> None:
+    for table in (changelog, marks, streams):
+        connection.execute(delete(table))
+    rows, house = Rows(connection), dict[int, Stream]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegauge.aggregation.changelog._RESTATED", restated)
-        asyncio.run(_live_through(House(database), story))
+        for slot, step in [*story, (0, TAKE_OVER)]:
+            if slot not in house:
+                house[slot] = Stream(shape, rules, memory=Stored(rows=rows))
+            if step == DELETE:
+                rows.delete(house.pop(slot).memory.key)
+            elif step == TAKE_OVER:
+                _take_over(rows, house.values())
+            elif isinstance(step, str):
+                house[slot].lose()
+            else:
+                step.run(house[slot])
+                house[slot].compare()

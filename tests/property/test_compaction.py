@@ -1,14 +1,8 @@
 """The changelog stays short, whether the mark moves or stands, and however it is compacted."""
 
 import pytest
-from hypothesis import given
 
-from tests.property import scripts
-from tests.property.events import Shape
-from tests.property.memory import Memory, memories
-from tests.property.model import Rules
-from tests.property.pair import Pair
-from tests.property.scripts import Step, run_script
+from tests.property.memory import Memory
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
@@ -17,15 +11,6 @@ from tidegauge.topology import Topology
 SHORT = 32
 """A log of so few items is not worth compacting."""
 SETTINGS = StreamSettings(max_future_skew_ms=None)
-
-
-@given(scripts.shapes, scripts.rules, scripts.restarted_scripts, memories)
-def test_a_core_restored_in_the_midst_of_a_compaction_goes_on_the_same(
-    shape: Shape, rules: Rules, script: list[Step], memory: Memory
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegauge.aggregation.changelog._RESTATED", 1)
-        run_script(Pair(shape, rules, memory=memory), script)
 
 
 @pytest.mark.parametrize("step_ms", [0, 1])

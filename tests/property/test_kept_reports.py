@@ -1,4 +1,7 @@
-"""Where kept reports are capped, cuts are looser, and nothing else changes."""
+"""Where kept reports are capped, cuts are looser, and nothing else changes.
+
+What is stored of them says all that memory knows, however many come in a transaction.
+"""
 
 from dataclasses import replace
 
@@ -10,6 +13,7 @@ from tests.property.events import Shape
 from tests.property.honest_writers import Act, World, live_through
 from tests.property.model import Rules
 from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
@@ -17,6 +21,7 @@ from tidegauge.topology import Topology
 
 PER_WRITER = 3
 PER_STREAM = 12
+LATE = 10_000
 
 
 @given(scripts.shapes, honest_writers.rules, honest_writers.acts_with_few_passes)
@@ -34,6 +39,34 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
         for due, emitted in world.passes:
             assert [one.lower for one in emitted[-1:]] == [one.lower for one in due[-1:]]
             assert {one.lower for one in emitted} <= {one.lower for one in due}
+
+
+@given(scripts.shapes, honest_writers.rules, honest_writers.acts_with_few_passes)
+def test_an_aggregation_that_is_read_back_is_the_one_that_was_stored(
+    shape: Shape, rules: Rules, acts: list[Act]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegauge.aggregation.capping.KEPT_PER_WRITER", PER_WRITER)
+        patch.setattr("tidegauge.aggregation.capping._KEPT_AT_LEAST", PER_WRITER)
+        patch.setattr("tidegauge.aggregation.changelog._RESTATED", 1)
+        world = World(shape, rules)
+        for act in acts:
+            act.run(world)
+        stored = world.core
+        world.restart()
+        assert world.core is not stored
+        assert [*world.core.inspect(world.now).statuses()] == [
+            *stored.inspect(world.now).statuses()
+        ]
+        assert _when_all_go_on(world.core, world.now) == _when_all_go_on(stored, world.now)
+
+
+def _when_all_go_on(core: Aggregator, now: Now) -> PassOutcome:
+    """Let all writers report, and return what comes of it."""
+    for status in [*core.inspect(now).statuses()]:
+        incarnation = status.incarnation or None
+        core.note_time(status.writer, LATE, {}, incarnation=incarnation, now=now)
+    return core.run_pass(now)
 
 
 class _CountsThinning(RunningCut):
