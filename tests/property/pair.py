@@ -1,6 +1,6 @@
 """The core and the model side by side: the same happens to both, and they must agree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.property.events import Offsets, Shape, count_in
@@ -68,15 +68,12 @@ class Pair:
         expected = self.model.note(
             writer, time, position, incarnation=incarnation, clocks=self.clocks, tails=tails
         )
-        result = "accepted"
-        try:
-            self.core.note_time(
+        return _agreed(
+            expected,
+            lambda: self.core.note_time(
                 writer, time, position, incarnation=incarnation, now=self.now, tails=tails
-            )
-        except ProblemError as error:
-            result = error.code
-        assert result == expected
-        return result
+            ),
+        )
 
     def register(
         self,
@@ -94,19 +91,20 @@ class Pair:
             registration_id=registration_id,
             clocks=self.clocks,
         )
-        result = "accepted"
-        try:
-            answer = self.core.register(
-                writer,
-                time=time,
-                appended=appended,
-                registration_id=registration_id,
-                now=self.now,
-            )
-        except ProblemError as error:
-            result = error.code
-        assert result == expected
-        if result == "accepted":
+        answers = list[Registration]()
+        result = _agreed(
+            expected,
+            lambda: answers.append(
+                self.core.register(
+                    writer,
+                    time=time,
+                    appended=appended,
+                    registration_id=registration_id,
+                    now=self.now,
+                )
+            ),
+        )
+        for answer in answers:
             assert answer.is_repeated == (made is not None)
             self._compare_answer(writer, answer, made)
         return result
@@ -130,25 +128,16 @@ class Pair:
             writer, last=last, incarnation=incarnation, clocks=self.clocks
         )
         time, position = last or (None, None)
-        result = "accepted"
-        try:
-            self.core.leave(
+        return _agreed(
+            expected,
+            lambda: self.core.leave(
                 writer, time=time, position=position, incarnation=incarnation, now=self.now
-            )
-        except ProblemError as error:
-            result = error.code
-        assert result == expected
-        return result
+            ),
+        )
 
     def expire(self, writer: str) -> str:
         expected = self.model.expire(writer, clocks=self.clocks)
-        result = "accepted"
-        try:
-            self.core.expire(writer, now=self.now)
-        except ProblemError as error:
-            result = error.code
-        assert result == expected
-        return result
+        return _agreed(expected, lambda: self.core.expire(writer, now=self.now))
 
     def run_pass(self) -> None:
         self.restored = False
@@ -248,3 +237,14 @@ class Pair:
         deadline = self.core.next_deadline()
         reached = deadline is not None and deadline <= self.clocks.listening_ms
         return self.core.pass_due or reached
+
+
+def _agreed(expected: str, call: Callable[[], object]) -> str:
+    """Call the core, which must refuse what the model refuses, and for the same reason."""
+    result = "accepted"
+    try:
+        call()
+    except ProblemError as error:
+        result = error.code
+    assert result == expected
+    return result

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.property import scripts
 from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.pair import Pair
-from tests.property.scripts import Step, run_script
+from tests.property.scripts import UNKNOWN_SEGMENT, Step, run_script
 from tests.property.topologies import core_topology, positions, shapes
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
@@ -20,7 +20,6 @@ from tidegauge.errors import ProblemError
 from tidegauge.topology import Position, Segment, Topology
 
 NOW = Now(1_000, 0)
-TOPOLOGY = Topology.of_partitions(2)
 
 
 class Report(NamedTuple):
@@ -71,56 +70,44 @@ def test_a_core_restored_from_storage_goes_on_the_same(
     run_script(Pair(shape, rules, OneOfMany), script)
 
 
-_reports = st.builds(
-    Report,
-    st.sampled_from("abc"),
-    st.integers(10, 30),
-    st.none() | st.dictionaries(st.integers(0, 2), st.integers(0, 6), max_size=2),
-    st.sampled_from([None, None, None, 1]),
-)
+class Requests(NamedTuple):
+    """A topology, where its writers begin, how long its segments are, and what they say then."""
 
-
-@given(st.lists(st.lists(_reports, max_size=12), max_size=6))
-def test_many_reports_at_once_do_what_they_do_one_by_one(requests: list[list[Report]]) -> None:
-    together, singly = _known(), _known()
-    for request in requests:
-        unusual = together.note_times(request, now=NOW)
-        outcomes = {place: _outcome(together, request[place]) for place in unusual}
-        assert [outcomes.get(at, "accepted") for at in range(len(request))] == [
-            _outcome(singly, report) for report in request
-        ]
-        assert together.run_pass(NOW) == singly.run_pass(NOW)
-        assert together.take_changes() == singly.take_changes()
-        assert together.states("abc") == singly.states("abc")
-        assert together.inspect(NOW).explain() == singly.inspect(NOW).explain()
+    topology: Topology
+    begins: dict[str, Position]
+    tails: Position | None
+    requests: list[list[Report]]
 
 
 @st.composite
-def _scaled_requests(
-    draw: st.DrawFn,
-) -> tuple[Topology, dict[str, Position], Position | None, list[list[Report]]]:
-    """A topology, where its writers begin, how long its segments are, and what they say then."""
+def _requests(draw: st.DrawFn) -> Requests:
     shape = draw(shapes())
     begins: dict[str, Position] = {writer: draw(positions(shape)) for writer in "abc"}
-    growing = st.dictionaries(st.sampled_from(shape.growing), st.integers(0, 6), max_size=2)
+    growing = st.dictionaries(
+        st.sampled_from([*shape.growing, *shape.growing, UNKNOWN_SEGMENT]),
+        st.integers(0, 6),
+        max_size=2,
+    )
     reports = st.builds(
         Report,
         st.sampled_from("abc"),
-        st.integers(10, 14),
-        growing | growing | positions(shape),
+        st.integers(10, 14) | st.integers(10, 30),
+        growing | growing | positions(shape) | st.none(),
+        st.sampled_from([None, None, None, None, 1]),
     )
     tails: Position = {number: 5 if n is None else n for number, n in shape.lengths.items()}
-    requests = draw(st.lists(st.lists(reports, max_size=12), max_size=4))
-    return core_topology(shape), begins, draw(st.sampled_from([None, tails])), requests
+    requests = draw(st.lists(st.lists(reports, max_size=12), max_size=6))
+    return Requests(
+        core_topology(shape), begins, draw(st.sampled_from([None, tails])), requests
+    )
 
 
-@given(_scaled_requests())
-def test_both_ways_agree_however_a_stream_was_scaled(
-    drawn: tuple[Topology, dict[str, Position], Position | None, list[list[Report]]],
-) -> None:
-    topology, begins, tails, requests = drawn
-    together, singly = (_known(topology, begins) for _ in range(2))
-    for request in requests:
+@settings(max_examples=settings().max_examples * 2)
+@given(_requests())
+def test_many_reports_at_once_do_what_they_do_one_by_one(drawn: Requests) -> None:
+    together, singly = (_known(drawn.topology, drawn.begins) for _ in range(2))
+    tails = drawn.tails
+    for request in drawn.requests:
         unusual = together.note_times(request, now=NOW, tails=tails)
         outcomes = {place: _outcome(together, request[place], tails) for place in unusual}
         assert [outcomes.get(at, "accepted") for at in range(len(request))] == [
@@ -128,19 +115,19 @@ def test_both_ways_agree_however_a_stream_was_scaled(
         ]
         assert together.run_pass(NOW) == singly.run_pass(NOW)
         assert together.take_changes() == singly.take_changes()
+        assert together.states("abc") == singly.states("abc")
         assert [*together.inspect(NOW).statuses()] == [*singly.inspect(NOW).statuses()]
+        assert together.inspect(NOW).explain() == singly.inspect(NOW).explain()
 
 
-def _known(
-    topology: Topology = TOPOLOGY, begins: Mapping[str, Position] | None = None
-) -> Aggregator:
+def _known(topology: Topology, begins: Mapping[str, Position]) -> Aggregator:
     """One whose writers are all ahead of the watermark."""
     settings = StreamSettings(mark_resolution_ms=0, aggregation_timeout_ms=None)
     stream = Aggregator("scope/stream", settings, topology)
     for time in (5, 10):
         for writer in "abc":
-            position = {0: 1} if begins is None else begins[writer]
-            stream.note_time(writer, time, _within(topology, position), now=NOW)
+            position = _within(topology, begins[writer])
+            stream.note_time(writer, time, position, now=NOW)
         if time == 5:
             stream.run_pass(NOW)
     stream.take_changes()
