@@ -1,14 +1,22 @@
 """Rows of event-time processing, and the ways in which they may arrive."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from hypothesis import strategies as st
 
-from spark_source.processing import ProcessOperator, ProcessStep
+from spark_source.processing import (
+    ProcessOperator,
+    ProcessStep,
+    SessionWindows,
+    SlidingWindows,
+    WindowSettings,
+)
+from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row, bucket_of
+from spark_source.processing.windowed import Accumulation, Trigger
 from tests.window_model import WindowModel, WindowStep
 from tidegauge.event_time import END_OF_TIME
 
@@ -75,6 +83,37 @@ def any_steps(draw: st.DrawFn) -> list[Step]:
     steps: list[Step] = draw(steps_of(draw(rows_of()), broken_by=12))
     last = [(key, 50, 0, 100 + at, 1) for at, key in enumerate(draw(st.lists(_KEYS)))]
     return [*steps, Step(END_OF_TIME, last)]
+
+
+SIZES = st.integers(1, 8)
+apart: st.SearchStrategy[Assigner] = st.one_of(
+    st.builds(SessionWindows, SIZES),
+    st.builds(lambda size, offset: SlidingWindows(size, size, offset), SIZES, SIZES),
+)
+"""Assigners that put a row into one window."""
+assigners: st.SearchStrategy[Assigner] = st.one_of(
+    apart,
+    st.tuples(SIZES, st.integers(0, 7), st.integers(-20, 20)).map(
+        lambda drawn: SlidingWindows(drawn[0], 1 + drawn[1] % drawn[0], drawn[2])
+    ),
+)
+
+
+def settings_of(
+    aggregates: Mapping[str, Any],
+    assigners: st.SearchStrategy[Assigner] = assigners,
+    accumulations: tuple[Accumulation, ...] = get_args(Accumulation),
+    triggers: tuple[Trigger, ...] = get_args(Trigger),
+) -> st.SearchStrategy[WindowSettings]:
+    """Draw how rows are put into windows, and what becomes of those."""
+    return st.builds(
+        WindowSettings,
+        assigner=assigners,
+        aggregates=st.just(aggregates),
+        lateness_ms=st.integers(0, 15),
+        accumulation=st.sampled_from(accumulations),
+        trigger=st.sampled_from(triggers),
+    )
 
 
 def run(

@@ -1,23 +1,15 @@
 """Windows as Spark runs them do what the operator without Spark does."""
 
 from dataclasses import replace
-from typing import get_args
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.processing import (
-    LocalDayWindows,
-    SessionWindows,
-    SlidingWindows,
-    WindowSettings,
-)
-from spark_source.processing.assigners import Assigner
-from spark_source.processing.windowed import Accumulation, Trigger
+from spark_source.processing import LocalDayWindows, WindowSettings
 from tests.conformance.arrow_windows import ArrowOperator, schemas_of
 from tests.conformance.event_time import AGGREGATES
-from tests.property.arrivals import Step, any_steps
+from tests.property.arrivals import Step, any_steps, assigners, settings_of
 from tests.window_model import WindowModel, WindowStep
 from tidegauge.event_time import END_OF_TIME
 
@@ -43,21 +35,12 @@ class _Distinct:
 
 _ALL_AGGREGATES = {**AGGREGATES, "distinct": _Distinct()}
 _RESULTS = {name: pa.float64() if name == "mean" else pa.int64() for name in _ALL_AGGREGATES}
-_SIZES = st.integers(1, 8)
-_ASSIGNERS: st.SearchStrategy[Assigner] = st.one_of(
-    st.tuples(_SIZES, st.integers(0, 7), st.integers(-20, 20)).map(
-        lambda drawn: SlidingWindows(drawn[0], 1 + drawn[1] % drawn[0], drawn[2])
+_SETTINGS = settings_of(
+    _ALL_AGGREGATES,
+    assigners
+    | st.builds(
+        LocalDayWindows, st.integers(1, 3), st.just("Europe/Paris"), st.integers(-2, 2)
     ),
-    st.builds(SessionWindows, _SIZES),
-    st.builds(LocalDayWindows, st.integers(1, 3), st.just("Europe/Paris"), st.integers(-2, 2)),
-)
-_SETTINGS = st.builds(
-    WindowSettings,
-    assigner=_ASSIGNERS,
-    aggregates=st.just(_ALL_AGGREGATES),
-    lateness_ms=st.integers(0, 15),
-    accumulation=st.sampled_from(get_args(Accumulation)),
-    trigger=st.sampled_from(get_args(Trigger)),
 )
 
 

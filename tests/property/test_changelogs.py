@@ -112,7 +112,7 @@ _steps: st.SearchStrategy[Step | str] = mixed(
     *scripts.usual_steps,
     *scripts.steps_of_storage,
     (6, st.just(LOSE)),
-    (1, st.sampled_from([DELETE, TAKE_OVER])),
+    (4, st.sampled_from([DELETE, TAKE_OVER, TAKE_OVER, TAKE_OVER])),
 )
 _stories = scripts.of_any_length(st.tuples(st.sampled_from([0, 0, 0, 1]), _steps))
 

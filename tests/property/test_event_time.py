@@ -1,30 +1,24 @@
 """What holds of event-time processing whatever the rows, and however they arrive."""
 
-from typing import Any, get_args
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.processing import (
-    EventTimeProcessor,
-    ProcessStep,
-    SessionWindows,
-    SlidingWindows,
-    WindowSettings,
-)
-from spark_source.processing.assigners import Assigner
+from spark_source.processing import EventTimeProcessor, ProcessStep
 from spark_source.processing.keys import Row
-from spark_source.processing.windowed import Accumulation, Trigger
 from tests.conformance import processors
 from tests.conformance.event_time import AGGREGATES, ProcessInMs
 from tests.property.arrivals import (
     Operator,
     Step,
     any_steps,
+    apart,
     outputs_of,
     rows_of,
     run,
     run_in_buckets,
+    settings_of,
     steps_of,
 )
 from tests.window_model import Firing, WindowModel, WindowStep
@@ -71,36 +65,8 @@ class Process(ProcessInMs):
         return int(row[1]) * 1_000 + 500 - int(row[4]) * 50
 
 
-_SIZES = st.integers(1, 8)
-_APART: st.SearchStrategy[Assigner] = st.one_of(
-    st.builds(SessionWindows, _SIZES),
-    st.builds(lambda size, offset: SlidingWindows(size, size, offset), _SIZES, _SIZES),
-)
-"""Assigners that put a row into one window."""
-
-_ASSIGNERS: st.SearchStrategy[Assigner] = st.one_of(
-    _APART,
-    st.tuples(_SIZES, st.integers(0, 7), st.integers(-20, 20)).map(
-        lambda drawn: SlidingWindows(drawn[0], 1 + drawn[1] % drawn[0], drawn[2])
-    ),
-)
-
-
-def _windowed(
-    *,
-    assigners: st.SearchStrategy[Assigner] = _ASSIGNERS,
-    accumulations: tuple[Accumulation, ...] = get_args(Accumulation),
-    triggers: tuple[Trigger, ...] = get_args(Trigger),
-) -> st.SearchStrategy[WindowModel]:
-    settings = st.builds(
-        WindowSettings,
-        assigner=assigners,
-        aggregates=st.just(AGGREGATES),
-        lateness_ms=st.integers(0, 15),
-        accumulation=st.sampled_from(accumulations),
-        trigger=st.sampled_from(triggers),
-    )
-    return st.builds(WindowModel, settings)
+def _windowed(**how: Any) -> st.SearchStrategy[WindowModel]:
+    return st.builds(WindowModel, settings_of(AGGREGATES, **how))
 
 
 _OPERATORS: st.SearchStrategy[Operator] = st.one_of(
@@ -180,7 +146,7 @@ def test_no_state_is_left_at_the_end_of_time(operator: Operator, steps: list[Ste
     assert (last.state, last.next_bound) == (None, None)
 
 
-@given(_windowed(assigners=_APART, accumulations=("discarding",)), any_steps())
+@given(_windowed(assigners=apart, accumulations=("discarding",)), any_steps())
 def test_discarding_firings_say_every_row_once(
     operator: WindowModel, steps: list[Step]
 ) -> None:
@@ -190,7 +156,7 @@ def test_discarding_firings_say_every_row_once(
     assert 0 not in counts
 
 
-@given(_windowed(assigners=_APART, accumulations=("accumulating_and_retracting",)), any_steps())
+@given(_windowed(assigners=apart, accumulations=("accumulating_and_retracting",)), any_steps())
 def test_results_that_still_stand_say_every_row_once(
     operator: WindowModel, steps: list[Step]
 ) -> None:

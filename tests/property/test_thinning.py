@@ -1,5 +1,6 @@
 """Which times become marks, where there are more of them than one pass may emit."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,16 +30,19 @@ def test_times_are_thinned_as_the_model_thins_them(
     assert thinned(times, target, watermark, resolution_ms, most=most) == expected
 
 
-def test_999_times_below_the_target_are_all_kept() -> None:
-    assert thinned(range(1, 1_000), 1_000, 0, 0) == list(range(1, 1_001))
-
-
-def test_of_1000_times_below_the_target_the_last_is_dropped() -> None:
-    assert thinned(range(1, 1_001), 1_001, 0, 0) == [*range(1, 1_000), 1_001]
-
-
-def test_of_1998_times_below_the_target_every_other_is_kept() -> None:
-    assert thinned(range(1_998), 1_998, None, 0) == [*range(0, 1_998, 2), 1_998]
+@pytest.mark.parametrize(
+    ("times", "target", "kept"),
+    [
+        (range(999), 999, [*range(1_000)]),
+        (range(1_000), 1_000, [*range(999), 1_000]),
+        (range(1_998), 1_998, [*range(0, 1_998, 2), 1_998]),
+    ],
+    ids=["999 are all kept", "of 1000 the last is dropped", "of 1998 every other is kept"],
+)
+def test_of_times_below_the_target_as_many_are_kept_as_a_pass_emits(
+    times: range, target: int, kept: list[int]
+) -> None:
+    assert thinned(times, target, None, 0) == kept
 
 
 def test_a_pass_emits_at_most_1000_marks() -> None:
