@@ -1,5 +1,6 @@
 """Events of one stream over HTTP, as tests of the log use them."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import httpx
@@ -112,7 +113,7 @@ class LogApi(Api):
         return answer
 
 
-def arrow_of(events: list[Event]) -> bytes:
+def arrow_of(events: Sequence[tuple[str | None, int | None, bytes | None]]) -> bytes:
     columns = list(zip(*events, strict=True)) or [(), (), ()]
     arrays = [
         pa.array(column, field.type)

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import httpx
-import pyarrow as pa
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyarrow import ipc
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -21,10 +19,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from controller.http.examples import EXAMPLES
+from controller.http.examples import EXAMPLES, NAMES
 from tests.conftest import NewServer
 from tests.effort import Effort
-from tidegauge.wire.columns import EVENT_SCHEMA
+from tests.service.log_api import arrow_of
 from tidegauge.wire.events import ARROW, NDJSON
 
 CHECKS = [
@@ -35,16 +33,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 CALLS = [one.call for one in EXAMPLES]
-KNOWN = {
-    "scope": "flights",
-    "stream": "departures",
-    "group": "delays",
-    "writer": "carrier-AA",
-    "reader": "reader-1",
-    "segment": "0",
-    "transaction": "",
-    "number": "1",
-}
+KNOWN = dict(NAMES)
 """What is there before each call is tried."""
 TAKES_NOTHING = {"/healthz", "/readyz", "/metrics"}
 ANSWERS_IN_PLACE = {"/v1/note-times"}
@@ -54,23 +43,13 @@ LONGEST_WAIT_MS = 5
 bounded = settings(phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
-def _arrow(events: list[dict[str, Any]]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, EVENT_SCHEMA) as stream:
-        stream.write_batch(pa.RecordBatch.from_pylist(events, EVENT_SCHEMA))
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
-
-
 def _lines(events: list[Any]) -> bytes:
     return "\n".join(json.dumps(one) for one in events).encode()
 
 
 _keys = st.text(max_size=8)
 _times = st.none() | st.integers(-(2**63), 2**63 - 1)
-_rows = st.fixed_dictionaries(
-    {"key": st.none() | _keys, "event_time": _times, "value": st.none() | st.binary(max_size=8)}
-)
+_rows = st.tuples(st.none() | _keys, _times, st.none() | st.binary(max_size=8))
 _objects = st.fixed_dictionaries(
     {"key": _keys, "value": _keys}, optional={"event_time": _times | _keys, "more": st.none()}
 )
@@ -78,7 +57,7 @@ _anything = st.recursive(
     st.none() | st.booleans() | st.floats() | _keys, st.lists, max_leaves=3
 )
 schemathesis.openapi.media_type(
-    ARROW, st.lists(_rows, max_size=3).map(_arrow) | st.binary(max_size=200)
+    ARROW, st.lists(_rows, max_size=3).map(arrow_of) | st.binary(max_size=200)
 )
 schemathesis.openapi.media_type(
     NDJSON, st.lists(_objects | _anything, max_size=3).map(_lines) | st.binary(max_size=50)
