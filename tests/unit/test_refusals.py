@@ -451,6 +451,15 @@ def test_a_huge_body_is_refused(client: httpx.Client, path: str, *, chunked: boo
         assert "name only the segments that changed" in document["detail"]
 
 
+def test_an_encoding_that_is_refused_is_named_with_the_one_that_is_taken(
+    client: httpx.Client,
+) -> None:
+    answer = client.post(NOTE, content=b"{}", headers=_coded("gzip"))
+    document = check_problem(answer, 415, "unsupported_content_encoding")
+    assert document["content_encoding"] == "gzip"
+    assert answer.headers["accept-encoding"] == "identity"
+
+
 def test_how_far_a_writer_is_behind_fits_64_bits(client: httpx.Client) -> None:
     stream = "/v1/streams/tests/apart"
     settings = {"log": "external", "segments": 1, "max_future_skew_ms": None}
