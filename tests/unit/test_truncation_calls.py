@@ -250,18 +250,22 @@ def test_retention_goes_through_segments_that_were_split(
     wait_until(lambda: client.describe().first_cut == {1: tail[1], 2: tail[2]})
 
 
+@pytest.mark.parametrize("is_split", [False, True])
 def test_retention_keeps_as_many_bytes_and_always_what_came_last(
-    log: LogApi, client: StreamClient
+    log: LogApi, client: StreamClient, *, is_split: bool
 ) -> None:
     log.create()
     log.register()
     for sequence in range(1, 4):
         log.append([("k", sequence, INCOMPRESSIBLE[:4_096])], sequence)
+    if is_split:
+        client.split(0)
     client.configure(retention={"bytes": 6_000})
     wait_until(lambda: client.describe().first_cut == {0: 2})
     client.configure(retention={"bytes": 10})
-    log.append(numbered(0, 1), 4)
-    wait_until(lambda: client.describe().first_cut == {0: 3})
+    log.append_lines('{"key": "a", "value": ""}')
+    last = {1: 0, 2: 0} if is_split else {0: 3}
+    wait_until(lambda: client.describe().first_cut == last)
 
 
 @pytest.mark.only_on("sqlite", "about the pages of its file")
