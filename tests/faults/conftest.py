@@ -3,10 +3,21 @@
 from tests.service.fixtures import (
     api,
     log,
+    observed,
+    observed_of_two,
     one_authority,
     open_shop,
     own_cluster,
     short_leases,
 )
 
-__all__ = ["api", "log", "one_authority", "open_shop", "own_cluster", "short_leases"]
+__all__ = [
+    "api",
+    "log",
+    "observed",
+    "observed_of_two",
+    "one_authority",
+    "open_shop",
+    "own_cluster",
+    "short_leases",
+]

@@ -6,12 +6,14 @@ from itertools import count
 
 import pytest
 
+from tests.broker import Broker
 from tests.certificates import Files
 from tests.patience import SHORT_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 from tests.service.api import Api, Open
 from tests.service.log_api import LogApi
+from tests.service.observed import Observed
 
 _NUMBERS = count(1)
 
@@ -66,3 +68,17 @@ def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
             return shop
 
         yield make
+
+
+@pytest.fixture
+def observed(shared_server: ServerProcess, broker: Broker) -> Iterator[Observed]:
+    """A topic of one partition, to be observed for a stream of its own."""
+    with Observed(shared_server, broker, 1) as made:
+        yield made
+
+
+@pytest.fixture
+def observed_of_two(shared_server: ServerProcess, broker: Broker) -> Iterator[Observed]:
+    """A topic of two partitions."""
+    with Observed(shared_server, broker, 2) as made:
+        yield made
