@@ -78,9 +78,3 @@ def test_a_kill_in_the_midst_of_thinning_harms_nothing_and_groups_keep_what_they
     at = api.get("marks/at", time=NOW + 23_210)
     assert at["stop"]["cut"] == {"0": 2_400}
     assert api.get("marks", after=0, limit=3)["marks"][1]["revision"] == 100
-    api.change(mark_retention_ms=HOUR_MS)
-    wait_until(lambda: len(_revisions(server)) <= 3)
-    assert _revisions(server) == [1, GROUP_AT, MARKS]
-    assert _window(api) == NOW + GROUP_AT * 10
-    there = api.get("marks/at", position="0:2000")
-    assert (there["lower"], there["upper"]) == (NOW + GROUP_AT * 10, NOW + MARKS * 10)

@@ -280,14 +280,31 @@ def test_a_page_has_the_fewer_marks_the_more_segments_a_stream_has(api: Api) -> 
     assert [mark["revision"] for mark in few] == [21, 22]
 
 
+def _keeps(api: Api, *revisions: int) -> None:
+    wait_until(lambda: [mark["revision"] for mark in api.get("marks")["marks"]] == [*revisions])
+
+
 def test_old_marks_are_deleted_but_the_newest(api: Api) -> None:
     api.create(mark_retention_ms=1)
     for step in range(1, 5):
         api.note("w", NOW + step * 10_000, step)
-    wait_until(lambda: len(api.get("marks")["marks"]) == 1)
-    (mark,) = api.get("marks")["marks"]
-    assert (mark["revision"], mark["lower"]) == (4, NOW + 40_000)
+    _keeps(api, 4)
     assert api.get("marks/at", position="0:4")["lower"] == NOW + 40_000
+
+
+def test_old_marks_that_groups_need_are_kept_and_the_first_of_the_events_that_are_there(
+    log: LogApi,
+) -> None:
+    log.create(mark_retention_ms=1)
+    log.write(*[("k", None)] * 4)
+    with log.group() as group:
+        group.create([log.name], start_cut={log.name: {0: 2}})
+        for step in range(1, 5):
+            log.note("w", NOW + step * 10_000, step)
+        _keeps(log, 1, 2, 4)
+        assert group.get_time_window(log.name).lower == NOW + 20_000
+    there = log.get("marks/at", position="0:3")
+    assert (there["lower"], there["upper"]) == (NOW + 20_000, NOW + 40_000)
 
 
 @pytest.mark.parametrize("call", ["marks", "tail"])
