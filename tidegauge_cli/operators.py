@@ -244,13 +244,13 @@ def wait(
     limit = None if timeout is None else timedelta(seconds=timeout)
     waited = list(dict.fromkeys(streams))
 
-    late = list[WatermarkTimeoutError]()
+    late = dict[StreamName, WatermarkTimeoutError]()
 
     async def reach(service: Service, stream: StreamName) -> int:
         try:
             return await StreamCalls(service.transport, stream).wait_until(time, limit)
         except WatermarkTimeoutError as error:
-            late.append(error)  # each stream that is not complete is named
+            late[stream] = error  # each stream that is not complete is named
             return 0
 
     async def reach_all(service: Service) -> list[int]:
@@ -258,8 +258,8 @@ def wait(
 
     # A script waits as long as other clients.
     reached = session.ask(reach_all, retry_for=RETRY_FOR, first_contact=None)
-    for error in late:
-        warn(str(error))
+    for stream in filter(late.__contains__, waited):
+        warn(str(late[stream]))
     if late:
         raise typer.Exit(1)
     found = dict(zip(map(str, waited), reached, strict=True))
