@@ -1,21 +1,16 @@
 """The verbs as typed, against a service in this process: what each prints, and its status."""
 
 import json
-import re
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from controller.configuration import ServeSettings
 from tests.service.api import Api
 from tests.service.in_process import served_in_process
-from tidegauge_cli.verbs import app
+from tests.service.typed import URL, check_session, type_verb
 
-URL = "http://localhost"
 NOON = 1_704_110_400_000
 
 
@@ -30,36 +25,6 @@ def api(tmp_path: Path) -> Iterator[Api]:
     ):
         calls.create(log="embedded", mark_resolution_ms=0)
         yield calls
-
-
-def _type(words: str) -> Result:
-    environment = {"TIDEGAUGE_URL": URL, "COLUMNS": "200"}
-    return CliRunner().invoke(app, shlex.split(words), env=environment)
-
-
-def _said(words: str) -> str:
-    """Type a verb; return what it prints, what is no answer behind "2>", and its status.
-
-    Of a refusal, which ends the process with a text, click makes an answer.
-    """
-    typed = _type(words)
-    error = f"2> {typed.stderr}" if typed.stderr else ""
-    status = f"[{typed.exit_code}]" if typed.exit_code else ""
-    return " ".join(f"{typed.stdout} {error} {status}".replace("│", " ").split())
-
-
-def _check(session: str) -> None:
-    """Type each line that begins with "$", which prints what follows it; … is anything.
-
-    Where nothing follows, it succeeds.
-    """
-    for step in dedent(session).strip().removeprefix("$ ").split("\n$ "):
-        words, _, expected = step.partition("\n")
-        if not expected:
-            assert _type(words).exit_code == 0, words
-            continue
-        pattern = ".*".join(map(re.escape, " ".join(expected.split()).split("…")))
-        assert re.fullmatch(pattern, said := _said(words)), f"{words}\n{said}"
 
 
 SESSIONS = {
@@ -271,7 +236,7 @@ SESSIONS = {
 @pytest.mark.usefixtures("api")
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
 def test_what_verbs_print(session: str) -> None:
-    _check(session)
+    check_session(session)
 
 
 GROUP = "/v1/reader-groups/shop/billing"
@@ -370,12 +335,12 @@ def test_what_verbs_print_of_more_than_writers(
     api: Api, prepare: Callable[[Api], None], session: str
 ) -> None:
     prepare(api)
-    _check(session)
+    check_session(session)
 
 
 def test_a_long_list_is_shown_to_its_end(api: Api) -> None:
     api.many({"writer": f"w{n}", "time": NOON} for n in range(1_500))
-    assert len(json.loads(_type("writers shop/orders --json").stdout)) == 1_500
+    assert len(json.loads(type_verb("writers shop/orders --json").stdout)) == 1_500
 
 
 @pytest.mark.parametrize(
@@ -391,7 +356,7 @@ def test_seconds_are_taken_only_by_force_or_in_logical_time(api: Api, words: str
     logical = Api(URL, "shop/logical", transport=api.client._transport)
     logical.create(log="embedded", max_future_skew_ms=None)
     logical.note("cron", 1)
-    _check(f"""
+    check_session(f"""
         $ {words.format(api.name)}
         tidegauge: 1704110400 lies in early 1970: are these seconds? Times are milliseconds, such as
         1704110400000; --force accepts it as it is [1]
