@@ -227,7 +227,7 @@ rules = st.builds(
     skew_ms=st.sampled_from([None, None, 6]),
 )
 shapes = st.integers(1, 3).map(Shape.of)
-_writers = st.sampled_from(WRITERS)
+writers = st.sampled_from(WRITERS)
 _times = st.builds(
     When,
     st.sampled_from(["own", "own", "own", "own", "watermark", "watermark", "greatest", "zero"]),
@@ -239,9 +239,9 @@ _odd_positions = st.dictionaries(
     st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, UNKNOWN_SEGMENT]), st.integers(-1, 6), max_size=3
 )
 _spoken: st.SearchStrategy[Spoken] = st.sampled_from(["right", "none", "older", "newer"])
-_notes = st.builds(
+notes = st.builds(
     Note,
-    writer=_writers,
+    writer=writers,
     when=_times,
     position=_positions,
     spoken=st.just("right"),
@@ -250,22 +250,22 @@ _notes = st.builds(
 )
 _odd_notes = st.builds(
     Note,
-    writer=_writers,
+    writer=writers,
     when=_odd_times,
     position=_positions | _odd_positions,
     spoken=_spoken,
     tail=st.none() | st.integers(0, 5),
     then_pass=st.booleans(),
 )
-_registers = st.builds(
+registers = st.builds(
     Register,
-    writer=_writers,
+    writer=writers,
     when=st.none() | _times,
     appended=_positions,
     registration_id=st.none() | st.sampled_from("abcdef"),
 )
-_leaves = st.builds(
-    Leave, writer=_writers, last=st.none() | st.tuples(_times, _positions), spoken=_spoken
+leaves = st.builds(
+    Leave, writer=writers, last=st.none() | st.tuples(_times, _positions), spoken=_spoken
 )
 _ticks = st.builds(
     Tick,
@@ -273,25 +273,25 @@ _ticks = st.builds(
     listening_ms=st.sampled_from([0, 1, 2, 3, 4, 5, 6, 9, 10]),
     then_pass=st.just(True),
 )
-_scales = st.builds(
+scales = st.builds(
     Scale,
     sealed=SOME,
     extra=st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
     successors=st.lists(SOME, min_size=1, max_size=2).map(tuple),
 )
-usual_steps: list[Weighted[Step]] = [
-    (50, _notes),
+_plain: list[Weighted[Step]] = [
+    (50, notes),
     (6, _odd_notes),
-    (8, _registers),
-    (6, _leaves),
-    (4, st.builds(Expire, _writers)),
+    (8, registers),
+    (6, leaves),
+    (4, st.builds(Expire, writers)),
     (14, _ticks),
     (6, st.builds(Pass)),
-    (5, _scales),
+    (5, scales),
     (2, st.builds(Change, rules)),
     (1, st.builds(Seal, st.integers(0, 2))),
 ]
-steps_of_storage: list[Weighted[Step]] = [
+_storage: list[Weighted[Step]] = [
     (12, st.builds(Commit, st.booleans())),
     (8, st.builds(Restart)),
 ]
@@ -303,5 +303,5 @@ def of_any_length(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     return lengths.flatmap(lambda count: st.lists(steps, min_size=count, max_size=count))
 
 
-scripts = of_any_length(mixed(*usual_steps))
-restarted_scripts = of_any_length(mixed(*usual_steps, *steps_of_storage))
+scripts = of_any_length(mixed(*_plain))
+restarted_scripts = of_any_length(mixed(*_plain, *_storage))

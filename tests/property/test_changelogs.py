@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete, insert
 
@@ -20,7 +20,7 @@ from tests.property.events import Shape
 from tests.property.memory import Memory
 from tests.property.model import Model, Rules
 from tests.property.pair import Pair
-from tests.property.scripts import Step, mixed
+from tests.property.scripts import Change, Expire, Step, Tick, mixed, run_script
 from tidegauge.aggregation.changes import Changes, StoredAggregation
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.topology import Topology
@@ -28,23 +28,11 @@ from tidegauge.topology import Topology
 
 @dataclass
 class Rows:
-    """The changelogs of all streams: what several of them store next is one transaction."""
+    """The changelogs of all streams, which lie in the same tables."""
 
     connection: Connection
     store: Changelogs = field(default_factory=Changelogs)
-    batch: Batch = field(default_factory=Batch)
-    stored: set[int] = field(default_factory=set)
     last_key: int = 0
-
-    def add(self, key: int, changes: Changes) -> None:
-        if key in self.stored:
-            self.write()
-        self.stored.add(key)
-        self.store.add(self.batch, key, changes)
-
-    def write(self) -> None:
-        self.batch.carry_out(self.connection)
-        self.batch, self.stored = Batch(), set()
 
     def create(self) -> int:
         """Insert a stream, and return its key."""
@@ -55,7 +43,6 @@ class Rows:
 
     def delete(self, key: int) -> None:
         """Delete a stream, whose other rows are not purged yet."""
-        self.write()
         self.store.forget(key)
         self.connection.execute(delete(streams).where(streams.c.key == key))
 
@@ -70,17 +57,21 @@ class Stored(Memory):
         self.key = self.rows.create()
 
     def apply(self, changes: Changes) -> None:
-        self.rows.add(self.key, changes)
+        batch = Batch()
+        self.rows.store.add(batch, self.key, changes)
+        batch.carry_out(self.rows.connection)
 
     def stored(self) -> StoredAggregation:
-        self.rows.write()
-        (stored,) = self.rows.store.restore(self.rows.connection, [self.key])
+        return self.read(self.rows.store)
+
+    def read(self, store: Changelogs) -> StoredAggregation:
+        (stored,) = store.restore(self.rows.connection, [self.key])
         return stored
 
 
 @dataclass
 class Stream(Pair):
-    """One that may lose a transaction, and then is what was stored before."""
+    """One whose every transaction is read back; if it is lost, that is the one before."""
 
     memory: Stored = field(kw_only=True)
 
@@ -92,10 +83,13 @@ class Stream(Pair):
         super().commit(compact=compact)
         self.kept: tuple[Model, StreamSettings, Topology]
         self.kept = deepcopy(self.model), self.core.settings, self.core.topology
+        running = self.core, self.model, self.restored
+        self.read_back(self.memory.read(Changelogs()))
+        self.compare()
+        self.core, self.model, self.restored = running
 
     def lose(self) -> None:
         """Store nothing, though a compaction may have begun or ended, and read back."""
-        self.memory.rows.write()
         lost = self.core.take_changes(compact=True)
         self.memory.rows.store.add(Batch(), self.memory.key, lost)
         self.read_back(self.memory.stored())
@@ -107,14 +101,31 @@ class Stream(Pair):
         self.core = self.core_class.restore("scope/stream", rules, topology, stored)
 
 
-LOSE, DELETE, TAKE_OVER = "lose a transaction", "delete a stream", "take over"
-_steps: st.SearchStrategy[Step | str] = mixed(
-    *scripts.usual_steps,
-    *scripts.steps_of_storage,
-    (6, st.just(LOSE)),
-    (4, st.sampled_from([DELETE, TAKE_OVER, TAKE_OVER, TAKE_OVER])),
+STORE, COMPACT, LOSE, DELETE, TAKE_OVER = "store", "compact", "lose", "delete", "take over"
+_rules = st.builds(
+    Rules,
+    timeout_ms=st.sampled_from([None, 1, 5]),
+    hold_limit_ms=st.sampled_from([None, 4, 10]),
+    min_writers=st.sampled_from([0, 0, 2]),
+    resolution_ms=st.sampled_from([0, 0, 3]),
+    retention_ms=st.sampled_from([None, 0, 0, 2]),
 )
-_stories = scripts.of_any_length(st.tuples(st.sampled_from([0, 0, 0, 1]), _steps))
+_ticks = st.builds(
+    Tick, st.just(1), st.sampled_from([0, 0, 1, 6]), then_pass=st.sampled_from([False, True])
+)
+_steps: st.SearchStrategy[Step] = mixed(
+    (24, scripts.notes),
+    (4, scripts.registers),
+    (4, scripts.leaves | st.builds(Expire, scripts.writers)),
+    (1, scripts.scales),
+    (2, st.builds(Change, _rules)),
+    (6, _ticks),
+)
+_ends = st.sampled_from([*[STORE] * 6, *[COMPACT] * 3, LOSE, DELETE, TAKE_OVER])
+_turns = st.tuples(st.sampled_from([0, 0, 0, 1]), st.lists(_steps, max_size=10), _ends)
+_stories = st.integers(1, 30).flatmap(
+    lambda count: st.lists(_turns, min_size=count, max_size=count)
+)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +140,6 @@ def connection() -> Iterator[Connection]:
 
 def _take_over(rows: Rows, stored: Iterable[Stream]) -> None:
     """Read all back as a start does, beside rows of deleted streams."""
-    rows.write()
     rows.store = Changelogs()
     by_key = {stream.memory.key: stream for stream in stored}
     keys = sorted(by_key)
@@ -138,10 +148,9 @@ def _take_over(rows: Rows, stored: Iterable[Stream]) -> None:
         by_key[key].compare()
 
 
-@settings(max_examples=settings().max_examples // 2)
 @given(
     shape=scripts.shapes,
-    rules=scripts.rules,
+    rules=_rules,
     story=_stories,
     restated=st.sampled_from([1, 2, 256]),
 )
@@ -149,7 +158,7 @@ def test_what_is_stored_is_what_there_is(
     connection: Connection,
     shape: Shape,
     rules: Rules,
-    story: list[tuple[int, Step | str]],
+    story: list[tuple[int, list[Step], str]],
     restated: int,
 ) -> None:
     for table in (changelog, marks, streams):
@@ -157,15 +166,16 @@ def test_what_is_stored_is_what_there_is(
     rows, house = Rows(connection), dict[int, Stream]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegauge.aggregation.changelog._RESTATED", restated)
-        for slot, step in [*story, (0, TAKE_OVER)]:
+        for slot, steps, end in story:
             if slot not in house:
                 house[slot] = Stream(shape, rules, memory=Stored(rows=rows))
-            if step == DELETE:
-                rows.delete(house.pop(slot).memory.key)
-            elif step == TAKE_OVER:
-                _take_over(rows, house.values())
-            elif isinstance(step, str):
+            run_script(house[slot], steps)
+            house[slot].run_pass()
+            if end == LOSE:
                 house[slot].lose()
+            elif end == DELETE:
+                rows.delete(house.pop(slot).memory.key)
             else:
-                step.run(house[slot])
-                house[slot].compare()
+                house[slot].commit(compact=end == COMPACT)
+            if end == TAKE_OVER:
+                _take_over(rows, house.values())
