@@ -9,6 +9,10 @@ import yaml
 from tests.linked import ROOT
 
 PATH = ROOT / "docker-compose.yml"
+EXAMPLES = re.findall(
+    r"```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.DOTALL
+)
+"""Files of the guide that override it."""
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::[-?]([^}]*))?\})")
 _OURS = re.compile(r"tidegauge-(\w+):.*")
 

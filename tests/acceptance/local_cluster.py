@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode
 
+import httpx
 import pytest
 from psycopg import sql
 
@@ -105,6 +106,14 @@ class LocalCluster:
             text=True,
             check=False,
         )
+
+    def seats_taken(self, *controllers: str, scheme: str = "http") -> int:
+        """Count the long polls that controllers hold."""
+        urls = [
+            f"{scheme}://{_LOOPBACK}:{self.port(name, '8470')}/metrics" for name in controllers
+        ]
+        shown = "".join(httpx.get(url, verify=False).text for url in urls)
+        return sum(map(int, re.findall(r"\ntidegauge_long_polls (\d+)", shown)))
 
     def database_url(self, name: str) -> str:
         """Write the address of a database as the owner has it."""

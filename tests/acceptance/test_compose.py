@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.acceptance.compose import PATH, Service, read_services
+from tests.acceptance.compose import EXAMPLES, PATH, Service, read_services
 from tests.acceptance.images import Images
 from tests.acceptance.local_cluster import LocalCluster
 from tests.linked import CONFIGURATION, PROJECT, ROOT
@@ -19,7 +19,6 @@ from tests.server import ServerProcess
 from tests.service.api import Api
 
 PAGES = ROOT / "docs" / "how-to"
-EXAMPLES = re.findall(r"```yaml\n(.*?)```", (PAGES / "deploy.md").read_text(), re.DOTALL)
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FEW_FLIGHTS = {"FLIGHTS_DAYS": "1", "FLIGHTS_SPEED": "50000"}
 _PLAIN_AND_PINNED = re.compile(r"([a-z]+/)?[a-z][a-z-]*:v?\d[\w.]*(-[a-z]+)*")
@@ -177,23 +176,19 @@ def test_who_hangs_up_at_the_proxy_gives_its_seat_at_the_controller_back(
     local_cluster: LocalCluster,
 ) -> None:
     asked = "GET /v1/streams/demo/flights/marks?after=1000000&wait_ms=30000 HTTP/1.1"
-    before = _seats_taken(local_cluster)
+    before = local_cluster.seats_taken(*CONTROLLERS)
     with socket.create_connection(("127.0.0.1", local_cluster.port("proxy", "8470"))) as one:
         one.sendall(f"{asked}\r\nhost: proxy\r\n\r\n".encode())
         local_cluster.wait_until(
-            lambda: _seats_taken(local_cluster) > before, "a seat to be taken", patience_s=20
+            lambda: local_cluster.seats_taken(*CONTROLLERS) > before,
+            "a seat to be taken",
+            patience_s=20,
         )
     local_cluster.wait_until(
-        lambda: _seats_taken(local_cluster) == before, "the seat to be free", patience_s=20
+        lambda: local_cluster.seats_taken(*CONTROLLERS) == before,
+        "the seat to be free",
+        patience_s=20,
     )
-
-
-def _seats_taken(local_cluster: LocalCluster) -> int:
-    taken = 0
-    for name in CONTROLLERS:
-        url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
-        taken += sum(map(int, re.findall(r"\ntidegauge_long_polls (\d+)", httpx.get(url).text)))
-    return taken
 
 
 def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Path) -> None:

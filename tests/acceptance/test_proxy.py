@@ -1,7 +1,6 @@
 """The proxy of docker-compose.yml, with TLS as docs/how-to/deploy.md tells it."""
 
 import os
-import re
 import signal
 import socket
 import socketserver
@@ -19,15 +18,12 @@ import pytest
 import trustme
 
 from reader_client import StreamClient
-from tests.acceptance.compose import read_services
+from tests.acceptance.compose import EXAMPLES, read_services
 from tests.acceptance.local_cluster import LocalCluster
 from tests.linked import ROOT
 from tests.patience import wait_until
 from tests.server import free_port
 
-EXAMPLES = re.findall(
-    r"```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.DOTALL
-)
 SERVING = ("postgres", "migrate", "controller-1", "controller-2", "proxy")
 SEGMENTS = 2_000
 """With the largest offsets, a position of 56 kB in an address."""
@@ -105,19 +101,13 @@ def test_the_proxy_ends_though_somebody_waits_for_news(cluster_with_tls: LocalCl
     with socket.create_connection(("127.0.0.1", port)) as waiting:
         waiting.sendall(asked.encode())
         cluster_with_tls.wait_until(
-            lambda: _seats_taken(cluster_with_tls) == 1, "a seat to be taken", patience_s=20
+            lambda: cluster_with_tls.seats_taken(*SERVING[2:4], scheme="https") == 1,
+            "a seat to be taken",
+            patience_s=20,
         )
         proxy.send_signal(signal.SIGUSR1)  # what stops the image
         proxy.wait(timeout=60)
         assert waiting.recv(1_000).startswith(b"HTTP/1.1 50")
-
-
-def _seats_taken(cluster: LocalCluster) -> int:
-    urls = [f"https://127.0.0.1:{cluster.port(one, '8470')}/metrics" for one in SERVING[2:4]]
-    shown = [httpx.get(url, verify=False).text for url in urls]
-    return sum(
-        int(one) for text in shown for one in re.findall(r"\ntidegauge_long_polls (\d)", text)
-    )
 
 
 @pytest.mark.soak
