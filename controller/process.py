@@ -151,6 +151,9 @@ class Process:
         except TidegaugeError as error:
             _log.error("cannot hold the database: %s", error)
             await self._end_tenure()
+            await cancel(
+                [keeping]
+            )  # a renewal that is under way would make it certain once more
             with suppress(UnavailableError, OutcomeUnknownError):  # the lease runs out
                 await self.right.leave()
             await asyncio.sleep(_AGAIN_S)

@@ -37,7 +37,7 @@ from tidegauge.wire.streams import StreamConfig, TopologyDescriptions
 if TYPE_CHECKING:
     from controller.streams.registry import Registry
 
-_AGAIN_S = 1.0
+_AGAIN_S = 0.25
 """A pass that the database refused is due again then: it may take as long to come back."""
 _BEATS_IN_TIME = 3  # one may be lost, and one late
 _STAGGERED_BY = 33
@@ -272,6 +272,7 @@ class StreamState:
         self.load = other.load
         self.after_commit()
         self._publish_first_cut()
+        self._timer.wake_in(self._wake, _AGAIN_S)  # not at once, for it would be refused again
 
     def let_go(self) -> None:
         """Release memory: wake the calls that wait for the stream, and end what refers to it."""

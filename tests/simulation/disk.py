@@ -21,6 +21,7 @@ connections, and may take renewals of the lease back.
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
@@ -138,6 +139,8 @@ class Disk:
         self.crashed_s = 0.0
         self.timeline = "1"
         self.transactions = 0
+        self.refusals: Counter[int] = Counter()
+        """Transactions that it refused, by second."""
         self.troubles: list[str] = []
         self.listeners: list[Callable[[], None]] = []
 
@@ -219,6 +222,7 @@ class Disk:
 
     def note(self, what: str) -> None:
         self.transactions += 1
+        self.refusals[int(self.loop.time())] += what.endswith("refused")
         self.loop.trace("disk", f"{current_node()} {what}")
 
     def notify(self) -> None:
