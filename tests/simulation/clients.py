@@ -650,16 +650,17 @@ def prophesy(world: World, book: StreamBook) -> Work:
     return work
 
 
-def silent(world: World, book: StreamBook, *, beats: bool) -> Work:
+def silent(world: World, book: StreamBook, *, beats: bool = False, lag_ms: int = 0) -> Work:
     """Note one time, and then nothing more, or the same again and again."""
 
     async def work(program: Program) -> None:
         reporter = partial(AsyncWriter, beat="always") if beats else AsyncWriter
         writer = reporter(world.url(), book.name, program.name, retry_for=PATIENCE)
         await writer.open()
-        pen = Pen(program, book, writer.told_time)
-        writer.note_time(pen.promise())
+        pen = Pen(program, book, writer.told_time, lag_ms)
+        writer.note_time(pen.note())
         await writer.flush()
+        pen.acknowledge()
         while world.is_writing:
             await asyncio.sleep(0.5)
 

@@ -109,6 +109,11 @@ class Controller:
         return self.is_up and self.app.process.is_taking_over and not self.holds
 
     @property
+    def is_certain(self) -> bool:
+        """Whether it believes, by its own clock, that no other controller can have taken over."""
+        return self.is_up and self.node.context.run(lambda: self.app.process.right.is_certain)
+
+    @property
     def lease(self) -> str:
         """The id of the lease that it has, or had last; empty for none."""
         return getattr(self.app.process.right, "_id", "") if self.is_up else ""

@@ -574,7 +574,7 @@ def retention_drops_young_events() -> Any:
     return _in(log_storage, "appended_before", appended_later)
 
 
-@_defect("truncated", about="forcing")
+@_defect("old", about="forcing")
 def truncation_forgets_earlier_ones() -> Any:
     """Where a stream begins is where it was truncated last, also if that lies before."""
     read = stored_truncation.read_truncation

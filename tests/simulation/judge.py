@@ -30,6 +30,9 @@ _READING_S = 3.0
 _OFTEN_S = 0.05
 _STAMPED_MS = 100
 """How long the last batch of a tenure takes."""
+_OVERSEEN = "take-over", "stands by"
+_MOST_REFUSALS = 100
+"""In a second: clients repeat what they ask for a few times, and a controller asks four times."""
 _SKEW_MS = 500
 """How far the clocks of two controllers differ at most."""
 
@@ -340,6 +343,11 @@ async def judge_all(world: World) -> list[str]:
     network = world.network
     faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in network.raised)]
     faults += [*network.troubles[:5], *world.disk.troubles[:5]]
+    faults += [
+        f"busy: {count} transactions were refused in second {second}"
+        for second, count in world.disk.refusals.items()
+        if count > _MOST_REFUSALS
+    ]
     for controller in (one for one in world.controllers if one.is_up):
         ailments = controller.app.process.ailments()
         faults += [f"ill: {controller.node}, {one}" for one in ailments]
@@ -378,7 +386,7 @@ async def _judge_leaving(world: World) -> list[str]:
 
 
 async def oversee(world: World) -> None:
-    """Find take-overs that do not end in time though some controller could have taken over.
+    """Find two that hold, and take-overs that do not end in time though a controller could have taken over.
 
     A controller could if nothing has happened to it for so long.
     """
@@ -395,6 +403,7 @@ async def oversee(world: World) -> None:
             if not one.is_reading:
                 reading_since[one.name] = now_s
             could[one.name] = max(could[one.name], disk.disturbed.get(one.name, 0.0))
+        _judge_certainty(world)
         found = disk.look("SELECT id, number FROM holder")
         if found != row:
             row, changed_s = found, now_s
@@ -404,8 +413,16 @@ async def oversee(world: World) -> None:
                 world.ledger.troubles.append(f"take-over: {one.node} could, and nobody holds")
             if min(now_s - reading_since[one.name], able_s) > _READING_S:
                 world.ledger.troubles.append(f"take-over: {one.node} reads for too long")
-        if world.ledger.troubles and world.ledger.troubles[-1].startswith("take-over"):
+        if world.ledger.troubles and world.ledger.troubles[-1].startswith(_OVERSEEN):
             return
+
+
+def _judge_certainty(world: World) -> None:
+    certain = [
+        str(controller.node) for controller in world.controllers if controller.is_certain
+    ]
+    if len(certain) > 1:
+        world.ledger.troubles.append(f"stands by: {' and '.join(certain)} hold")
 
 
 def _judge_new_start(book: StreamBook, known: Found, found: Found) -> list[str]:

@@ -144,6 +144,7 @@ def policy(cast: Cast) -> None:
 
 
 def reading(cast: Cast) -> None:
+    cast.world.favoured += ["kill client"] * 12
     book = cast.stream("reading", groups=2, segments=4)
     cast.write(book, 2)
     cast.operator(book, "look", pause_s=0.5)
@@ -193,11 +194,16 @@ def deleting(cast: Cast) -> None:
 
 
 def silence(cast: Cast) -> None:
+    cast.world.favoured += ["outage"] * 8
     for name, limit in (("mute", "aggregation_timeout_ms"), ("stuck", "hold_limit_ms")):
         book = cast.stream(name, groups=0, **{limit: 2_000})
         cast.write(book, 1)
         cast.write(book, 1, lag_ms=1_000)
         cast.other(name, book, clients.silent(cast.world, book, beats=name == "stuck"))
+    # Here nothing is refused that would have the stream read back.
+    book = cast.stream("quiet", groups=0, aggregation_timeout_ms=2_000)
+    for name, lag_ms in (("ahead", 0), ("behind", 1_000)):
+        cast.other(name, book, clients.silent(cast.world, book, lag_ms=lag_ms))
 
 
 def lying(cast: Cast) -> None:
@@ -218,6 +224,7 @@ def holding(cast: Cast) -> None:
     disk = cast.world.disk
     disk.delay_s, disk.slowness = 0.02, 0.2
     cast.world.is_about_leases = True
+    cast.world.longer_s = _LONGER_S  # a take-over takes a while
     book = cast.stream("holding", groups=0)
     cast.write(book, 3, flushes=0.9)
     cast.other("glancer", book, clients.glance(cast.world, book, pause_s=0.03, appends=0.5))
@@ -248,8 +255,7 @@ async def play(world: World, course: Course) -> None:
     await cast.begin()
     for one in (world.network, world.disk):
         one.intensity = one.usual
-    longer_s = _LONGER_S if world.is_about_leases else 0.0  # a take-over takes a while
-    await _rage(world, loop.time() + course.faults_s + longer_s)
+    await _rage(world, loop.time() + course.faults_s + world.longer_s)
     world.choices.are_faults_over = True
     world.network.intensity = 0.0
     world.disk.calm()
@@ -298,7 +304,7 @@ async def _rage(world: World, until_s: float) -> None:
             return
         if world.is_about_leases and not any(one.holds for one in world.controllers):
             await asyncio.sleep(choices.between("take-overs", 0, 1))
-        kinds = _RAGES + _RAGES_OF_SEVERAL * world.disk.is_shared
+        kinds = _RAGES + _RAGES_OF_SEVERAL * world.disk.is_shared + world.favoured
         kind = choices.one("rages", _RAGES_OF_LEASES if world.is_about_leases else kinds)
         if choices.strikes(kind, 1.0):
             _FAULTS[kind](world)
@@ -363,7 +369,10 @@ def _stick(world: World) -> None:
 def _hinder(world: World) -> None:
     """Let a controller not renew its lease, and change the database as before."""
     name = _whom(world).name
-    until_s = world.loop.time() + world.choices.between("length of hindering", 1.7, 3.2)
+    # Until a standby takes over, or until that is long over.
+    shortest_s, longest_s = world.choices.one("hindering", [(0.7, 1.5), (1.7, 3.2), (1.7, 3.2)])
+    length_s = world.choices.between("length of hindering", shortest_s, longest_s)
+    until_s = world.loop.time() + length_s
     world.disk.stuck[name] = Stuck(until_s, 0, is_lease_alone=True)
 
 

@@ -33,6 +33,10 @@ class World:
         Whether controllers may end for good.
     is_about_leases
         Whether what happens is mostly about who holds the database.
+    longer_s
+        How much longer than in other runs faults happen.
+    favoured
+        Great faults that happen more often, since the run is about what they disturb.
     """
 
     def __init__(self, loop: SimulatedLoop, choices: Choices, *, controllers: int) -> None:
@@ -50,6 +54,8 @@ class World:
         self.ledger = Ledger()
         self.is_writing = self.is_reading = True
         self.is_calm = self.is_over = self.is_about_leases = False
+        self.favoured: list[str] = []
+        self.longer_s = 0.0
 
     async def start(self) -> None:
         for controller in self.controllers:
