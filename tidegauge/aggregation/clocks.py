@@ -26,7 +26,6 @@ out is removed from everything but heard.
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import astuple
 from itertools import chain, groupby, islice, takewhile
 
 import msgspec
@@ -152,8 +151,8 @@ class HoldClocks:
         """Return what is stored of the stream's own part."""
         silence, limit = self._silence, self._limit
         return ClockState(
-            StoredTime(*astuple(silence.time)),
-            StoredTime(*astuple(limit.time)),
+            _stored(silence.time),
+            _stored(limit.time),
             None
             if silence.waiting is None or limit.waiting is None
             else (silence.waiting, limit.waiting),
@@ -419,3 +418,7 @@ def _lowest_first(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
 def _rank(writer: Writer) -> tuple[bool, int]:
     """Return the order of writers by where they stand; those that stand nowhere come first."""
     return writer.stand.at is not None, writer.stand.at or 0
+
+
+def _stored(time: PassingTime) -> StoredTime:
+    return StoredTime(time.ms, time.counted_ms, time.moved_ms)
