@@ -57,6 +57,7 @@ test: lint
 test-rest: setup
 	@sh scripts/install_test_tools.sh
 	$(PYTEST) tests/faults tests/acceptance tests/spark
+	$(PYTEST) --on-postgresql tests/unit tests/stories
 	$(MAKE) test-spark
 	$(MAKE) test-lake
 

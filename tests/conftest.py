@@ -33,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", action="store_true", help="run the long form of tests, no others"
     )
+    parser.addoption(
+        "--on-postgresql",
+        action="store_true",
+        help="run on PostgreSQL what otherwise runs on SQLite alone, nothing else",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,12 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests about SQL on both databases, and with ``--soak`` all tests of the service."""
+    """Run tests about SQL on both databases, and all tests of the service if asked for."""
     name_group(metafunc)
     if "database_kind" in metafunc.fixturenames:
         of_one = metafunc.definition.get_closest_marker("only_on")
-        soaks = metafunc.config.getoption("--soak")
-        on_both = soaks and {"unit", "stories", "faults"} & {*metafunc.definition.path.parts}
+        options = metafunc.config.option
+        is_of_service = {"unit", "stories", "faults"} & {*metafunc.definition.path.parts}
+        on_both = is_of_service and (options.soak or options.on_postgresql)
         if metafunc.definition.get_closest_marker("about_sql"):
             on_both = True
         kinds = ["sqlite", "postgresql"] if on_both else ["sqlite"]
@@ -74,6 +80,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose what has a long form, or what has a short one."""
     is_chosen = _has_long_form if config.getoption("--soak") else _has_short_form
+    if config.getoption("--on-postgresql"):
+        is_chosen = _is_asked_for_there
     config.hook.pytest_deselected(items=[item for item in items if not is_chosen(item)])
     items[:] = sorted(filter(is_chosen, items), key=lambda item: rank_of(item.nodeid))
 
@@ -85,10 +93,18 @@ def _has_short_form(item: pytest.Item) -> bool:
 def _has_long_form(item: pytest.Item) -> bool:
     of_hypothesis = item.get_closest_marker("hypothesis") is not None
     tries = "effort" in getattr(item, "fixturenames", ())
+    return of_hypothesis or tries or _is_only_asked_for(item) or not _has_short_form(item)
+
+
+def _is_only_asked_for(item: pytest.Item) -> bool:
+    """Return whether a test runs on PostgreSQL only if that is asked for."""
     kind = getattr(item, "callspec", None) and item.callspec.params.get("database_kind")  # type: ignore[attr-defined]
     both = item.get_closest_marker("about_sql") or item.get_closest_marker("only_on")
-    only_there = kind == "postgresql" and not both
-    return of_hypothesis or tries or only_there or not _has_short_form(item)
+    return kind == "postgresql" and not both
+
+
+def _is_asked_for_there(item: pytest.Item) -> bool:
+    return _is_only_asked_for(item) and _has_short_form(item)
 
 
 def pytest_terminal_summary(
