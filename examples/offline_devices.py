@@ -12,7 +12,6 @@ where a link was lost. With ``--flights`` they are the aircraft that left New Yo
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from examples.flights.data import of_first_days, read_flights
 from examples.telemetry import HOUR_MS, Reading, find_silences, generate
 from reader_client import StreamClient
-from spark_source import process, read_stream
+from spark_source import process, quick_start, read_stream
 from spark_source.processing import Context, Event, EventTimeProcessor, OpenContext
 from spark_source.processing.keys import Key
 from writer_client import Writer
@@ -109,7 +108,7 @@ def find_offline(spark: SparkSession, url: str, stream: str, timeout: timedelta)
 
 def running_spark() -> SparkSession:
     """Start a small session with this interpreter."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick_start()
     settings: dict[str, bool | float | int | str | None] = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",

@@ -35,6 +35,7 @@ if typing.TYPE_CHECKING:
     from spark_source.frames.late import in_open_window, split_late
     from spark_source.frames.watermark import plain, read_stream, watermarked
     from spark_source.frames.write import as_events, write_stream
+    from spark_source.home import quick_start
     from spark_source.operators import Outputs
     from spark_source.operators.process import process
     from spark_source.operators.windowed import windowed
@@ -68,6 +69,7 @@ else:
             "plain": "spark_source.frames.watermark",
             "process": "spark_source.operators.process",
             "query_report": "spark_source.progress.report",
+            "quick_start": "spark_source.home",
             "read_stream": "spark_source.frames.watermark",
             "split_late": "spark_source.frames.late",
             "watermarked": "spark_source.frames.watermark",
@@ -94,6 +96,7 @@ __all__ = [
     "plain",
     "process",
     "query_report",
+    "quick_start",
     "read_stream",
     "session",
     "sliding",

@@ -11,10 +11,13 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from spark_source.home import linked_home
+
 _ROOT = Path(__file__).parents[1]
-_HOME = Path(sys.prefix) / f"quick-spark-{pyspark.__version__}"
-_CLASSES = _HOME / "classes.jsa"
-_DEFAULTS = _HOME / "quick.conf"
+_HOME = linked_home(Path(pyspark.__file__).resolve().parent)
+_FOLDER = Path(sys.prefix) / f"quick-classes-{pyspark.__version__}"
+_CLASSES = _FOLDER / "classes.jsa"
+_DEFAULTS = _FOLDER / "quick.conf"
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Compile once and lightly: code that runs for a minute never earns the second compilation."""
 
@@ -28,21 +31,19 @@ _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
-_WRITTEN = "".join(f"{name} {value}\n" for name, value in _SETTINGS.items())
+_WRITTEN = f"# {_HOME}\n" + "".join(f"{name} {value}\n" for name, value in _SETTINGS.items())
 
 
 def quick_environment() -> dict[str, str]:
     """Tell the variables of a process whose Spark is to be quick; the first to ask waits a minute.
 
-    Its ``SPARK_HOME`` has no archive of PySpark: Python processes of Spark import from that
-    archive what they need, and compile it anew each time; without it they import the package that
-    is installed.
+    It is at home where `quick_start` lets it be, and Java has less to do than a user's.
     """
-    _HOME.mkdir(exist_ok=True)
-    with (_HOME / "lock").open("w") as lock:
+    _FOLDER.mkdir(exist_ok=True)
+    with (_FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _DEFAULTS.exists() or _DEFAULTS.read_text() != _WRITTEN:
-            _make_home()
+            _make_classes()
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     return {
         "SPARK_HOME": str(_HOME),
@@ -51,11 +52,7 @@ def quick_environment() -> dict[str, str]:
     }
 
 
-def _make_home() -> None:
-    (installed,) = map(Path, pyspark.__path__)
-    for part in ("bin", "jars"):
-        (_HOME / part).unlink(missing_ok=True)
-        (_HOME / part).symlink_to(installed / part)
+def _make_classes() -> None:
     _CLASSES.unlink(missing_ok=True)
     # Its output ends with Java, which writes the archive when Python is gone.
     subprocess.run(

@@ -1,7 +1,6 @@
 """The Spark queries: flights by airport and hour, with Tidegauge's watermark or Spark's own."""
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from examples.flights.carriers import Address
 from examples.flights.waiting import FlightsError, wait_until
 from examples.flights.windows import ClosedWindows
-from spark_source import read_stream
+from spark_source import quick_start, read_stream
 from spark_source.compatibility import read_offset
 
 LIVE_BATCH = "0.7 seconds"
@@ -53,7 +52,7 @@ def running_spark(
 
     Its JVM writes to the log, or to standard error.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick_start()
     level = "OFF" if master.startswith("local") else "WARN"
     given = {**_SETTINGS, "spark.log.level": level, **(settings or {})}
     given |= _ON_THIS_MACHINE if master.startswith("local") else {}

@@ -1,14 +1,17 @@
 """Late rows are data: separated by the source's flag, and kept where their window is open."""
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source.errors import InvalidOptionError
 from spark_source.options.durations import option_ms
-from spark_source.processing import LocalDayWindows, tumbling
 from tidegauge.local_days import DAY_MS
+
+if TYPE_CHECKING:
+    from spark_source.processing import LocalDayWindows
 
 _DAY_US = DAY_MS * 1_000
 
@@ -93,6 +96,8 @@ def in_open_window(
     >>> hourly = rides.groupBy(window("event_time", "1 hour")).count()  # doctest: +SKIP
     """
     if zone is not None:
+        from spark_source.processing import tumbling  # noqa: PLC0415 (few drivers need it)
+
         end = _end_of_days(tumbling(size, offset, zone=zone))
     else:
         size_us, offset_us = (
@@ -111,7 +116,7 @@ def _next_start(time: Column, size: int, offset: int) -> Column:
     return time - F.pmod(time - offset, F.lit(size)) + size
 
 
-def _end_of_days(windows: LocalDayWindows) -> Column:
+def _end_of_days(windows: "LocalDayWindows") -> Column:
     """Return when the window of a row ends, in microseconds, as `LocalDayWindows` has it.
 
     Spark turns the midnight that clocks skip into the time at which they go on.

@@ -30,7 +30,7 @@ from spark_source.errors import (
 )
 from spark_source.frames.event_time import with_event_time
 from spark_source.frames.late import late_metrics
-from spark_source.operators import guarded
+from spark_source.guard import guarded
 from spark_source.options.durations import option_ms
 from spark_source.options.load import Options, read_options
 

@@ -6,7 +6,6 @@ one bucket at a time.
 """
 
 from spark_source.operators.bucket import BucketOperator, HostedOperator, HostedStep
-from spark_source.operators.guard import guarded
 from spark_source.operators.outputs import Outputs
 from spark_source.operators.packing import KEY, OFFSET, SEGMENT, TIME
 from spark_source.operators.pipeline import (
@@ -26,7 +25,6 @@ __all__ = [
     "HostedStep",
     "Outputs",
     "check_columns",
-    "guarded",
     "has_watermark",
     "host",
     "with_segment",

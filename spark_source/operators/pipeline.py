@@ -24,8 +24,8 @@ from spark_source.errors import (
     NoWatermarkError,
     StateStoreError,
 )
+from spark_source.guard import unguarded
 from spark_source.operators.bucket import BucketHost, HostedOperator
-from spark_source.operators.guard import unguarded
 from spark_source.operators.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
 
 # Every bucket is asked in each batch with data, which costs about a millisecond; with fewer, a

@@ -1,6 +1,5 @@
 """A Spark driver of a day: counts a stream in windows, and tells what each batch puts out."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import follow, read_stream
+from spark_source import follow, quick_start, read_stream
 from tests.kafka_jars import connector_jars
 from tests.soak_day.roles import tell
 
@@ -18,7 +17,7 @@ _LOOK_EVERY_S = 60
 
 def main(kind: str, url: str, stream: str, brokers: str, checkpoint: str) -> None:
     """Run the query, and tell now and then what its heap holds after a collection."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quick_start()
     settings: dict[str, Any] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

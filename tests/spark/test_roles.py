@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from spark_source import TidegaugeDataSource
@@ -126,6 +129,17 @@ def test_a_process_of_a_sink_loads_no_reader(feed: Feed, tmp_path: Path) -> None
     done = _do("write", (source, schema, rows))
     assert done.answer == "committed"
     assert done.loaded(*NO_ROLE, "reader_client._stream", "confluent_kafka") == []
+
+
+@pytest.mark.every_spark
+def test_a_process_of_spark_imports_the_installed_pyspark(spark: SparkSession) -> None:
+    def find(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark  # noqa: PLC0415 (that of the process)
+
+        yield pa.record_batch({"found": [pyspark.__file__]})
+
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(find, "found string").collect()
+    assert row.found == pyspark.__file__
 
 
 @pytest.mark.parametrize("package", ["reader_client", "spark_source", "writer_client"])
