@@ -18,6 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from spark_source.columns import LAST_WATERMARK
 from spark_source.operators.packing import Combine, from_cell, to_cell
+from spark_source.operators.placement import number_in_words, saved_number
 from spark_source.processing import StateMismatchError
 from tidegauge.event_time import END_OF_TIME
 
@@ -101,12 +102,12 @@ class BucketHost(StatefulProcessor):
     operator
         Run over the buckets.
     buckets
-        How many there are.
+        How many there are; None for the default.
     ahead
         By how many ms the bound is above Spark's watermark.
     """
 
-    def __init__(self, operator: HostedOperator, *, buckets: int, ahead: int) -> None:
+    def __init__(self, operator: HostedOperator, *, buckets: int | None, ahead: int) -> None:
         self._described = operator
         self._buckets = buckets
         self._ahead = ahead
@@ -146,25 +147,22 @@ class BucketHost(StatefulProcessor):
 
     def _run(self, watermark: int, rows: pa.Table, *, fires: bool = False) -> Row:
         kept = self._kept.get()
-        state, timer, buckets, *held = kept or (
-            None,
-            None,
-            self._buckets,
-            *self._nothing_held(),
-        )
-        if buckets != self._buckets:
-            raise StateMismatchError("buckets", buckets, self._buckets)
+        number = saved_number(self._buckets)
+        state, timer, saved, *held = kept or (None, None, number, *self._nothing_held())
+        if saved != number:
+            words = number_in_words(saved), number_in_words(number)
+            raise StateMismatchError("buckets", *words)
         if not rows.num_rows and (timer is None or timer > watermark):
             if kept is None:
                 # So that another number of buckets is found even if none of those holds anything.
-                self._kept.update((None, None, self._buckets, *held))
+                self._kept.update((None, None, number, *held))
             return self._row(None, [0] * len(self._described.counted), held)
         with _without_collector():
             step = self._operator.step(state, self._bound(watermark), rows)
         held = [step.counts[name] for name in self._described.held]
         due = self._due(step.next_bound, watermark)
         self._move_timer(None if fires else timer, due)
-        self._kept.update((step.state, due, self._buckets, *held))
+        self._kept.update((step.state, due, number, *held))
         counted = [step.counts[name] for name in self._described.counted]
         return self._row(to_cell(step.out) if step.out.num_rows else None, counted, held)
 

@@ -3,13 +3,14 @@
 Spark hands rows to Python cell by cell where state is kept, so there a cell is a bucket's rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spark_source.operators.placement import names_of_buckets
 from spark_source.processing import bucket_of
 
 KEY, TIME, SEGMENT, OFFSET = "_key", "_time_us", "_segment", "_offset"
@@ -27,19 +28,21 @@ Combine: TypeAlias = Callable[[pa.Table], pa.Table]
 
 
 def pack(
-    batches: Iterator[pa.RecordBatch], *, buckets: int, combine: Combine | None
+    batches: Iterator[pa.RecordBatch], *, buckets: int | None, combine: Combine | None
 ) -> Iterator[pa.RecordBatch]:
     """Divide rows over buckets, a cell each.
 
     One task names every bucket without rows: so in every batch with data each bucket is asked,
     one with another number of buckets is found at once, and what they hold adds up.
     """
+    names = names_of_buckets(buckets)
     context = TaskContext.get()
     if context is not None and context.partitionId() == 0:
-        yield _packed(list(range(buckets)), [None] * buckets)
+        yield _packed(names, [None] * len(names))
     for table in _tables(batches):
         combined = table if combine is None else combine(table)
-        yield _packed(*_cells(combined, buckets))
+        found, cells = _cells(combined, len(names))
+        yield _packed([names[bucket] for bucket in found], cells)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,5 +98,5 @@ def _cells(table: pa.Table, buckets: int) -> tuple[list[int], list[bytes | None]
     return found.tolist(), cells
 
 
-def _packed(buckets: list[int], cells: list[bytes | None]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"bucket": buckets, "rows": cells}, _PACKED_SCHEMA)
+def _packed(names: Sequence[int], cells: list[bytes | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"bucket": list(names), "rows": cells}, _PACKED_SCHEMA)

@@ -28,10 +28,6 @@ from spark_source.guard import unguarded
 from spark_source.operators.bucket import BucketHost, HostedOperator
 from spark_source.operators.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
 
-# Every bucket is asked in each batch with data, which costs about a millisecond; with fewer, a
-# task would rewrite much state for few rows, and partitions would be uneven.
-_BUCKETS_A_PARTITION = 16
-
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _UNORDERED = ArrayType, MapType, StructType, VariantType
 
@@ -51,7 +47,7 @@ def host(
     key
         The column by which rows are divided over buckets.
     buckets
-        How many; fixed by the first start of a query. 16 a shuffle partition by default.
+        How many; fixed by the first start of a query. Two a shuffle partition by default.
 
     Returns
     -------
@@ -71,14 +67,14 @@ def host(
     """
     _check(df, key, operator.columns)
     _check_state_store(df)
+    _check_buckets(buckets)
     df = unguarded(df)
-    count = _buckets(df, buckets)
     packed = _rows(df, key, operator.columns).mapInArrow(
-        partial(pack, buckets=count, combine=operator.combine), PACKED
+        partial(pack, buckets=buckets, combine=operator.combine), PACKED
     )
     names = [*operator.counted, *operator.held]
     kept = packed.groupBy("bucket").transformWithState(
-        BucketHost(operator, buckets=count, ahead=_ahead(df)),
+        BucketHost(operator, buckets=buckets, ahead=_ahead(df)),
         StructType(
             [
                 StructField("out", BinaryType()),
@@ -126,13 +122,9 @@ def _ahead(df: DataFrame) -> int:
     return int(df.schema["event_time"].metadata.get(OPERATORS) == "any")
 
 
-def _buckets(df: DataFrame, buckets: int | None) -> int:
-    if buckets is None:
-        partitions = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
-        return _BUCKETS_A_PARTITION * int(partitions or 1)
-    if buckets < 1:
+def _check_buckets(buckets: int | None) -> None:
+    if buckets is not None and buckets < 1:
         raise InvalidOptionError("buckets", f"{buckets} is not at least 1")
-    return buckets
 
 
 def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:

@@ -45,8 +45,8 @@ def process(
     columns
         What events have besides time, segment and offset.
     buckets
-        How many the keys are divided over; fixed by the first start of a query. 16 for each
-        shuffle partition by default.
+        How many the keys are divided over; fixed by the first start of a query. Two for each
+        shuffle partition by default, and at least 16 for each if a task lacks memory.
     at_end
         Whether timers fire at the end of time (``drain``) or stay pending (``suspend``).
 

@@ -102,8 +102,8 @@ def windowed(
     trigger
         ``early`` lets windows that are open fire in each micro-batch that changes them.
     buckets
-        How many the keys are divided over; fixed by the first start of a query. 16 for each
-        shuffle partition by default.
+        How many the keys are divided over; fixed by the first start of a query. Two for each
+        shuffle partition by default, and at least 16 for each if a task lacks memory.
 
     Returns
     -------

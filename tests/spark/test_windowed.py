@@ -1,6 +1,8 @@
 """Windows with allowed lateness on Spark, against the operator that knows no Spark."""
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -138,10 +140,29 @@ def test_a_batch_that_runs_again_after_a_crash_says_the_same_which_is_what_the_o
         folder = tmp_path / f"batch {batch}"
         folder.mkdir()
         again = crashed(checkpoint, folder, batch, committed=False)
-        with start(df, story.settings, again) as restarted:
+        with shuffling(spark, "3"), start(df, story.settings, again) as restarted:
             restarted.until_read(noted)
         # What follows may come in fewer batches now, with other rows late.
         assert restarted.batches[batch] == followed.batches[batch]
+
+
+def test_a_query_goes_on_with_the_buckets_it_began_with_and_no_others(
+    spark: SparkSession, feed: Feed, checkpoint: str
+) -> None:
+    story = STORIES["tumbling, lateness, retractions"]
+    df = feed.load(spark, admission="marks")
+    with start(df, story.settings, checkpoint, buckets=32) as followed:
+        play(feed, followed, story.script[:2])
+    words = "was saved with buckets = 32, and the query has 'the default, 2'; set it back"
+    with (
+        start(df, story.settings, checkpoint) as refused,
+        pytest.raises(StreamingQueryException, match=words),
+    ):
+        play(feed, refused, story.script[2:3])
+    with start(df, story.settings, checkpoint, buckets=32) as restarted:
+        restarted.until_read(story.script[2][1])
+        play(feed, restarted, story.script[3:])
+    assert in_order([*followed.rows, *restarted.rows]) == expected_of(story).rows
 
 
 def test_every_row_is_in_a_window_or_late_and_the_end_of_time_leaves_nothing(
@@ -274,7 +295,19 @@ def test_what_cannot_be_windows_is_refused_before_a_query_starts(
         windowed(feed.load(spark), **(options | changes))
 
 
-def start(df: DataFrame, settings: WindowSettings, checkpoint: str) -> Followed:
+@contextmanager
+def shuffling(spark: SparkSession, partitions: str) -> Iterator[None]:
+    """Set shuffle partitions, which a query that has state does not follow."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name) or ""
+    spark.conf.set(name, partitions)
+    yield
+    spark.conf.set(name, before)
+
+
+def start(
+    df: DataFrame, settings: WindowSettings, checkpoint: str, *, buckets: int | None = None
+) -> Followed:
     """Start windows of rows whose number is their offset, and show both outputs in numbers."""
     outputs = windowed(
         numbered(df),
@@ -284,7 +317,7 @@ def start(df: DataFrame, settings: WindowSettings, checkpoint: str) -> Followed:
         allowed_lateness=f"{settings.lateness_ms} ms",
         accumulation=settings.accumulation,
         trigger=settings.trigger,
-        buckets=2,
+        buckets=buckets,
     )
     times = [F.unix_millis(f"result.window.{side}") - DAY for side in ("start", "end")]
     said = [f"result.{name}" for name in ("kind", "pane", "pane_index", *settings.aggregates)]
