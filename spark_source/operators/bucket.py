@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from spark_source.columns import LAST_WATERMARK
-from spark_source.operators.packing import Combine, from_cell, to_cell
+from spark_source.operators.packing import Combine, freeze_imports, from_cell, to_cell
 from spark_source.operators.placement import number_in_words, saved_number
 from spark_source.processing import StateMismatchError
 from tidegauge.event_time import END_OF_TIME
@@ -118,6 +118,7 @@ class BucketHost(StatefulProcessor):
         self._kept = handle.getValueState("bucket", self._kept_columns())
         self._row_of = Row("out", *self._described.counted, *self._described.held)
         self._operator = self._described.open()
+        freeze_imports()
 
     def handleInputRows(  # noqa: N802 (Spark's name)
         self,
