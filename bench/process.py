@@ -99,7 +99,7 @@ _QUERIES: dict[str, Query] = {
     _PLAIN: _plain,
 }
 _CASES = (
-    _Case(sized(10_000), 1, 5, 2, "process", _PLAIN, 0.25),
+    _Case(sized(10_000), 1, 5, 2, "process", _PLAIN, 0.3),
     _Case(sized(1_000), 30, 6, 3, "process", _PLAIN, 0.7),
     _Case(sized(100_000), 1, 8, 3, "process", _AGGREGATION, 2.5),
     _Case(sized(100_000), 1, 8, 3, "64 buckets", "4 buckets", 1.3),

@@ -53,10 +53,10 @@ def _sessions(rows: DataFrame) -> DataFrame:
 
 
 _SPARKS = "Spark's own windows"
-_QUERIES: dict[str, Query] = {
-    _SPARKS: _native,
-    "tumbling windows with lateness and retractions": _tumbling,
-    "sessions with lateness": _sessions,
+_QUERIES: dict[str, tuple[Query, float]] = {  # with the goals
+    _SPARKS: (_native, 1),
+    "tumbling windows with lateness and retractions": (_tumbling, 1.3),
+    "sessions with lateness": (_sessions, 1.75),
 }
 
 
@@ -67,11 +67,11 @@ def measure() -> Iterator[Row]:
         _write(path)
         ways = {
             name: partial(batch_seconds, spark, query, path, warm_up=_WARM_UP)
-            for name, query in _QUERIES.items()
+            for name, (query, _) in _QUERIES.items()
         }
         seconds = in_turn(ways, rounds=_ROUNDS)
-    for name in ways:
-        ratio = f"{seconds.ratio(name, _SPARKS):.2f} of Spark's (≤ 2)"
+    for name, (_, goal) in _QUERIES.items():
+        ratio = f"{seconds.ratio(name, _SPARKS):.2f} of Spark's (≤ {goal})"
         measured = f"{seconds.median(name) * 1_000:.0f} ms a batch"
         yield name, measured, "the baseline" if name == _SPARKS else ratio
 
