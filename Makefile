@@ -56,7 +56,7 @@ test: lint
 # For main: the rest of all tests.
 test-rest: setup
 	@sh scripts/install_test_tools.sh
-	$(PYTEST) tests/faults tests/acceptance tests/spark
+	$(PYTEST) tests/faults tests/acceptance
 	$(PYTEST) --on-postgresql tests/unit tests/stories
 	$(MAKE) test-spark
 	$(MAKE) test-lake
@@ -81,7 +81,7 @@ test-spark: $(OF_SPARK)/.ready
 	@sh scripts/install_test_tools.sh
 	$(IN_MEMORY) $(OF_SPARK)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -m every_spark \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
-		tests/spark tests/unit/test_compatibility.py
+		tests/stories/spark tests/faults/spark tests/unit/test_compatibility.py
 
 # Tables: no release of Delta knows Spark 4.3, and none of Iceberg 4.2.
 OF_DELTA := .venv-lake

@@ -57,8 +57,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name_group(metafunc)
     if "database_kind" in metafunc.fixturenames:
         of_one = metafunc.definition.get_closest_marker("only_on")
-        options = metafunc.config.option
-        is_of_service = {"unit", "stories", "faults"} & {*metafunc.definition.path.parts}
+        options, parts = metafunc.config.option, {*metafunc.definition.path.parts}
+        is_of_service = {"unit", "stories", "faults"} & parts and "spark" not in parts
         on_both = is_of_service and (options.soak or options.on_postgresql)
         if metafunc.definition.get_closest_marker("about_sql"):
             on_both = True
@@ -69,7 +69,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
-    """Let one worker run all tests that need Kafka, one those of Spark alone, one those of PostgreSQL.
+    """Let one worker run all tests that need Spark or Kafka, another one those of PostgreSQL.
 
     Of the rest it runs a file as a whole, whose tests may share a server.
     """

@@ -6,12 +6,9 @@ from pathlib import PurePath
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_DEAR = {"broker": "kafka", "spark": "spark", "cluster": "postgresql"}
-"""Fixtures, and the groups of the tests that need them: the first of them that a test needs.
-
-So Spark has two groups: what it reads from Kafka takes more than a third of its time.
-"""
-_LONGEST = ("spark", "kafka", "acceptance", "postgresql", "simulation")
+_DEAR = {"broker": "java", "spark": "java", "cluster": "postgresql"}
+"""Fixtures, and the groups of the tests that need them: the first of them that a test needs."""
+_LONGEST = ("java", "acceptance", "postgresql", "simulation")
 _NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")
 
 
@@ -34,13 +31,13 @@ def name_group(metafunc: pytest.Metafunc) -> None:
 
 
 def group_of(nodeid: str) -> str:
-    """Find the group of a test: that of Kafka, Spark or PostgreSQL, or its file."""
+    """Find the group of a test: that of Spark and Kafka, that of PostgreSQL, or its file."""
     path, _, name = nodeid.partition("::")
     *_, folder, file = PurePath(path).parts
     named = _NAMED.search(name)
     if named:
         return named[1] or named[2]
-    return folder if folder == "spark" else f"{folder}/{file}"
+    return f"{folder}/{file}"
 
 
 def rank_of(nodeid: str) -> int:

@@ -18,7 +18,7 @@ from examples.flights.lake.jobs import Lake, add_hours, count_flights, read_tabl
 from examples.flights.lake.versions import read_versions
 from examples.flights.windows import ClosedWindows, check_rule
 from tests.server import ServerProcess
-from tests.spark.test_first_steps import TUTORIALS, Reader
+from tests.spark.pages import TUTORIALS, Reader
 from tidegauge.tables.delta import DeltaLog
 
 pytestmark = pytest.mark.usefixtures("delta")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -13,20 +13,28 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
 from spark_source.compatibility import read_offset
+from tidegauge.event_time import END_OF_TIME
 
 DAY = 86_400_000
 """Spark has no times at or below 0, so the cases are moved by a day."""
 
-_PATIENCE_S = 120
+_PATIENCE_S = 300
+_SETTINGS = {
+    "mark_interval_ms": 0,
+    "mark_resolution_ms": 0,
+    "max_future_skew_ms": None,  # the times of tests look like seconds
+}
 
 
 class Feed:
-    """Writes to one stream, without delays and thinning of marks."""
+    """Writes to one stream, without delays and thinning of marks; times are a day later."""
 
-    def __init__(self, url: str, stream: str) -> None:
+    def __init__(
+        self, url: str, stream: str, *, transport: httpx.BaseTransport | None = None
+    ) -> None:
         self.url = url
         self.stream = stream
-        self._client = httpx.Client(base_url=url, timeout=40)
+        self._client = httpx.Client(base_url=url, timeout=40, transport=transport)
         self._path = f"/v1/streams/{stream}"
 
     def __enter__(self) -> Self:
@@ -39,19 +47,18 @@ class Feed:
     def options(self) -> dict[str, str]:
         return {"url": self.url, "stream": self.stream}
 
-    def create(self, segments: int = 1) -> None:
-        settings = {"segments": segments, "mark_interval_ms": 0, "mark_resolution_ms": 0}
-        logical = {"max_future_skew_ms": None}  # the times of tests look like seconds
-        self._client.put(self._path, json=settings | logical).raise_for_status()
+    def create(self, segments: int = 1, **settings: object) -> None:
+        body = {"segments": segments, **_SETTINGS, **settings}
+        self._client.put(self._path, json=body).raise_for_status()
 
     def delete(self) -> None:
         self._client.delete(self._path).raise_for_status()
 
     def write(self, *times: int | None, key: str = "k", value: str = "v") -> None:
-        """Write an event for each time, a day later."""
+        """Write an event for each time."""
         lines = [
-            json.dumps({"key": key, "value": value, "event_time": _a_day_later(one)})
-            for one in times
+            json.dumps({"key": key, "value": value, "event_time": _a_day_later(at)})
+            for at in times
         ]
         self._client.post(
             f"{self._path}/events",
@@ -60,24 +67,19 @@ class Feed:
         ).raise_for_status()
 
     def note(
-        self, time_ms: int, writer: str = "w", position: dict[str, int] | None = None
+        self, time_ms: int, writer: str = "w", position: Mapping[int, int] | None = None
     ) -> None:
-        """Note a time, a day later, at a position: with the current tails unless given."""
+        """Note a time at a position: with the current tails unless given."""
         body = {"time": DAY + time_ms, "position": position}
         path = f"{self._path}/writers/{writer}/note-time"
         self._client.post(path, json=body).raise_for_status()
 
-    def seal(self) -> None:
-        self._client.post(f"{self._path}/seal").raise_for_status()
-
-    def groups(self) -> list[str]:
-        """Name the reader groups that read this stream."""
-        answer = self._client.get("/v1/reader-groups", params={"limit": 1_000})
-        found = answer.raise_for_status().json()["groups"]
-        return [one["group"] for one in found if self.stream in one["streams"]]
+    def seal(self, position: Mapping[int, int] | None = None) -> None:
+        body = None if position is None else {"position": position}
+        self._client.post(f"{self._path}/seal", json=body).raise_for_status()
 
     def load(self, spark: SparkSession, **options: Any) -> DataFrame:
-        return read_stream(spark, url=self.url, stream=self.stream, **options)
+        return read_stream(spark, **self.options | options)
 
 
 def _a_day_later(time_ms: int | None) -> int | None:
@@ -85,16 +87,21 @@ def _a_day_later(time_ms: int | None) -> int | None:
 
 
 class Followed:
-    """A running query; its rows, and the bounds that it reached."""
+    """A running query; its rows, and the bounds that it reached.
 
-    def __init__(self, df: DataFrame, checkpoint: str) -> None:
+    A query that drains reads what is there, and ends.
+    """
+
+    def __init__(self, df: DataFrame, checkpoint: str, *, drains: bool = False) -> None:
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
-        self.query: StreamingQuery = (
+        writer = (
             df.writeStream.outputMode("append")
             .option("checkpointLocation", checkpoint)
             .foreachBatch(self._take)
-            .start()
         )
+        self.query: StreamingQuery = (
+            writer.trigger(availableNow=True) if drains else writer
+        ).start()
 
     def __enter__(self) -> Self:
         return self
@@ -102,15 +109,15 @@ class Followed:
     def __exit__(self, *_: object) -> None:
         self.query.stop()
 
-    def until_bound(self, time_ms: int) -> None:
-        """Wait until a batch after the one that reached a bound is done."""
-        self.until(lambda: self._spark_watermark() >= DAY + time_ms, f"bound {time_ms}")
-
     def until_read(self, bound: int | None) -> None:
         """Wait until a batch ended at a bound, and nothing is left to do."""
-        wanted = {"bound": None if bound is None else DAY + bound}
-        self.until(lambda: self._end.items() >= wanted.items(), f"an offset with bound {bound}")
+        wanted = None if bound is None else DAY + bound
+        self.until(lambda: self._has_reached(wanted), f"an offset with bound {bound}")
         self.query.processAllAvailable()
+
+    def until_end(self) -> None:
+        """Wait until the stream was read to its end, and nothing is left to do."""
+        self.until_read(END_OF_TIME - DAY)
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
@@ -119,7 +126,11 @@ class Followed:
             if error is not None:
                 raise error
             assert time.monotonic() < deadline, f"waited for {what}: {self.query.lastProgress}"
-            time.sleep(0.02)
+            time.sleep(0.05)
+
+    def fail(self) -> None:
+        """Wait until the query fails, and raise what it failed with."""
+        self.until(lambda: False, "the failure")
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -129,23 +140,24 @@ class Followed:
     @property
     def bounds(self) -> list[int | None]:
         """The bound of each batch's end offset, less a day, without repetitions."""
-        found: list[int | None] = []
+        bounds: list[int | None] = []
         for progress in self.query.recentProgress:
-            bound = _end_of(progress)["bound"]
+            bound = _bound_of(progress)
             moved = None if bound is None else bound - DAY
-            if not found or found[-1] != moved:
-                found.append(moved)
-        return found
+            if not bounds or bounds[-1] != moved:
+                bounds.append(moved)
+        return bounds
 
     @property
     def watermarks(self) -> list[int]:
         """Spark's own watermark, batch by batch, less a day, without repetitions."""
-        found: list[int] = []
+        watermarks: list[int] = []
         for progress in self.query.recentProgress:
             text = progress["eventTime"].get("watermark")
-            if text is not None and (moved := max(0, _to_ms(text) - DAY)) not in found[-1:]:
-                found.append(moved)
-        return found
+            if text is not None:
+                moved = max(0, round(datetime.fromisoformat(text).timestamp() * 1_000) - DAY)
+                watermarks += [moved] if moved not in watermarks[-1:] else []
+        return watermarks
 
     @property
     def dropped(self) -> int:
@@ -163,25 +175,39 @@ class Followed:
         return sum(operator["numRowsTotal"] for operator in progress["stateOperators"])
 
     @property
-    def _end(self) -> dict[str, Any]:
-        """Where the newest batch ended; empty before there was one."""
+    def events(self) -> int:
+        """How many events of its stream are in batches that are done."""
         progress = self.query.lastProgress
-        return {} if progress is None else _end_of(progress)
+        ends = [] if progress is None else _ends_of(progress)
+        return sum(sum(end["position"].values()) for end in ends)
 
-    def _spark_watermark(self) -> int:
+    @property
+    def has_ended(self) -> bool:
+        """Whether a batch that is done reached the end of its stream."""
+        return self._has_reached(END_OF_TIME)
+
+    def observed(self, name: str) -> list[Any]:
+        """List what was observed by a name; of a batch without input nothing is."""
+        metrics = [
+            progress["observedMetrics"].get(name) for progress in self.query.recentProgress
+        ]
+        return [counts for counts in metrics if counts is not None]
+
+    def _has_reached(self, bound: int | None) -> bool:
         progress = self.query.lastProgress
-        text = None if progress is None else progress["eventTime"].get("watermark")
-        return 0 if text is None else _to_ms(text)
+        return progress is not None and _bound_of(progress) == bound
 
     def _take(self, batch: DataFrame, number: int) -> None:
         self.batches[number] = [tuple(row) for row in batch.collect()]
 
 
-def _end_of(progress: StreamingQueryProgress) -> dict[str, Any]:
-    """Find where the first source of ours ended; Kafka's says nothing of bounds."""
+def _ends_of(progress: StreamingQueryProgress) -> list[dict[str, Any]]:
+    """List where sources of ours ended; Kafka's says nothing of bounds."""
     ends = [read_offset(source["endOffset"]) for source in progress["sources"]]
-    return next(end for end in ends if "bound" in end)
+    return [end for end in ends if "bound" in end]
 
 
-def _to_ms(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1_000)
+def _bound_of(progress: StreamingQueryProgress) -> int | None:
+    """Return the least bound, None before each source has one."""
+    bounds = [end["bound"] for end in _ends_of(progress)]
+    return None if None in bounds else min(bounds)

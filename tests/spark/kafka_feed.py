@@ -1,29 +1,38 @@
 """A stream whose events are in a topic, which a test writes to and notes time of."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
+import httpx
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 
-from reader_client import StreamClient
-from spark_source import follow, read_stream
-from tests.kafka import create_topic, delete_records
+from spark_source import follow
+from tests.kafka import create_topic, delete_records, delete_topic
 from tests.patience import PATIENCE_S
-from tests.spark.feed import DAY
+from tests.spark.feed import DAY, Feed
 from tidegauge.client.kafka import Topic, settings_of
-from writer_client import TimeReporter
+
+EVENT_TIME = "timestamp_millis(bigint(string(value)))"
+"""The time of a record, which is its value and its timestamp."""
 
 
-class KafkaFeed:
-    """Writes records a day later than it is told, and notes times a day later, without delay."""
+class KafkaFeed(Feed):
+    """Writes records, and notes times at positions of the topic."""
 
-    def __init__(self, url: str, bootstrap: str, topic: str) -> None:
-        self.url = url
+    def __init__(
+        self,
+        url: str,
+        bootstrap: str,
+        topic: str,
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        super().__init__(url, f"kafka/{topic}", transport=transport)
         self.topic = topic
-        self.stream = f"kafka/{topic}"
+        self.bootstrap = bootstrap
         # A broker that is back is found at once, not within 10 s.
         self.settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -31,14 +40,6 @@ class KafkaFeed:
         }
         self.log = Topic(self.settings, topic)
         self.producer = self._new_producer()
-        self._reporters = dict[str, TimeReporter]()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for reporter in self._reporters.values():
-            reporter.close()
 
     def _new_producer(self) -> Producer:
         return Producer(settings_of(self.settings, linger_ms=0, enable_idempotence=True))
@@ -48,35 +49,37 @@ class KafkaFeed:
         named = {f"kafka.{name}": value for name, value in self.settings.items()}
         return {"url": self.url, "stream": self.stream, "log": "kafka", **named}
 
-    def create(self, partitions: int = 1, **config: object) -> None:
+    def create(self, partitions: int = 1, **config: object) -> None:  # type: ignore[override]
+        """Create the topic and the stream."""
         self.create_topic(partitions, **config)
         self.create_stream(partitions)
 
     def create_topic(self, partitions: int = 1, **config: object) -> None:
         # Records of 1970 would be dropped at once: retention goes by the time of a record.
         settings: dict[str, object] = {"retention_ms": -1} | config
-        create_topic(
-            self.settings["bootstrap.servers"], self.topic, partitions=partitions, **settings
-        )
+        create_topic(self.bootstrap, self.topic, partitions=partitions, **settings)
 
-    def create_stream(self, partitions: int = 1, **settings: Any) -> None:
-        quick: Any = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
-        quick["max_future_skew_ms"] = None  # the times of tests look like seconds
-        with StreamClient(self.url, self.stream) as client:
-            client.create(log="external", segments=partitions, **quick | settings)
+    def create_stream(self, partitions: int = 1, **settings: object) -> None:
+        super().create(partitions, log="external", **settings)
 
-    def write(self, *times: int, partition: int = 0, **more: Any) -> None:
+    def create_topic_anew(self, partitions: int = 1) -> None:
+        """Replace the topic by an empty one of its name."""
+        delete_topic(self.bootstrap, self.topic)
+        self.create_topic(partitions)
+
+    def write(self, *times: int | None, partition: int = 0, **more: Any) -> None:
         """Write a record for each time, and wait until all are stored."""
         self.write_in(self.producer, *times, partition=partition, **more)
         assert self.producer.flush(PATIENCE_S) == 0
 
     def write_in(
-        self, producer: Producer, *times: int, partition: int = 0, **more: Any
+        self, producer: Producer, *times: int | None, partition: int = 0, **more: Any
     ) -> None:
         """Write with a producer of the test's, without waiting."""
         for time in times:
-            said: dict[str, Any] = {"value": b"v", "key": b"k", "timestamp": DAY + time} | more
-            producer.produce(self.topic, partition=partition, **said)
+            at = DAY + (time or 0)
+            record: dict[str, Any] = {"value": str(at), "key": "k", "timestamp": at} | more
+            producer.produce(self.topic, partition=partition, **record)
 
     def transactional(self, name: str) -> Producer:
         """Make a producer with a transaction open."""
@@ -86,13 +89,15 @@ class KafkaFeed:
         return producer
 
     def note(
-        self, time: int, writer: str = "w", position: Mapping[int, int] | None = None
+        self, time_ms: int, writer: str = "w", position: Mapping[int, int] | None = None
     ) -> None:
         """Note a time at a position: at the ends of the log unless given."""
-        if writer not in self._reporters:
-            self._reporters[writer] = TimeReporter(self.url, self.stream, writer)
         reached = self.log.high_watermarks() if position is None else position
-        self._reporters[writer].note_time(DAY + time, reached)
+        super().note(time_ms, writer, reached)
+
+    def seal(self, position: Mapping[int, int] | None = None) -> None:
+        """End the stream where the topic ends."""
+        super().seal(self.log.high_watermarks() if position is None else position)
 
     def grow(self, partitions: int) -> None:
         """Add partitions, of which producers that were there before know after minutes only."""
@@ -103,15 +108,17 @@ class KafkaFeed:
 
     def drop(self, before: Mapping[int, int]) -> None:
         """Drop what lies before an offset of a partition, as retention does."""
-        delete_records(self.settings["bootstrap.servers"], self.topic, before)
+        delete_records(self.bootstrap, self.topic, before)
 
-    def load(self, spark: SparkSession, **options: Any) -> DataFrame:
-        return read_stream(spark, **self.options | options)
+    def read(self, spark: SparkSession, **options: str) -> DataFrame:
+        """Read the topic with Spark's own source."""
+        given = {"kafka.bootstrap.servers": self.bootstrap, "startingOffsets": "earliest"}
+        if "subscribePattern" not in options:
+            given["subscribe"] = self.topic
+        return spark.readStream.format("kafka").options(**given | options).load()
 
-    def follow(self, spark: SparkSession, checkpoint: str, **options: str) -> DataFrame:
-        """Read the topic with Spark's own source, and follow its writers."""
-        at = {"kafka.bootstrap.servers": self.settings["bootstrap.servers"]}
-        read = spark.readStream.format("kafka").options(**at, subscribe=self.topic)
-        df = read.options(startingOffsets="earliest", **options).load()
-        stream: Any = {"url": self.url, "stream": self.stream, "topic": self.topic}
-        return follow(df, event_time="timestamp", checkpoint=checkpoint, **stream)
+    def follow(self, df: DataFrame, checkpoint: str, **options: Any) -> DataFrame:
+        """Give what Spark's own source reads the watermark of the topic's writers."""
+        stream = {"url": self.url, "stream": self.stream, "topic": self.topic}
+        given: dict[str, Any] = {"event_time": EVENT_TIME, "checkpoint": checkpoint}
+        return follow(df, **stream | given | options)

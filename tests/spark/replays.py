@@ -11,14 +11,11 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.telemetry import Reading
 from spark_source import read_stream
-from spark_source.compatibility import read_offset
 from tests.honest_feed import HonestFeed
 from tests.spark.feed import Followed
-from tidegauge.event_time import END_OF_TIME
 
 Rows = list[tuple[Any, ...]]
 
@@ -126,23 +123,14 @@ class Replay:
         while not ended:
             with self.running() as followed:
                 _wait_for_batches(followed, batches_a_run)
-                ended = has_ended(followed.query)
+                ended = followed.has_ended
                 if ended:
                     followed.query.processAllAvailable()
 
 
-def has_ended(query: StreamingQuery) -> bool:
-    """Return whether a finished batch of a query reached the end of its stream."""
-    progress = query.lastProgress
-    if progress is None:
-        return False
-    bound = read_offset(progress["sources"][0]["endOffset"])["bound"]
-    return bool(bound == END_OF_TIME)
-
-
 def _wait_for_batches(followed: Followed, count: float) -> None:
     followed.until(
-        lambda: has_ended(followed.query) or len(followed.batches) >= count,
+        lambda: followed.has_ended or len(followed.batches) >= count,
         "the end of the stream",
     )
 

@@ -1,9 +1,10 @@
 """One story for every stateful operator: an event at exactly the bound is an honest one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from functools import partial, reduce
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
@@ -13,6 +14,8 @@ from tests.spark.feed import DAY, Feed, Followed
 
 Load = Callable[..., DataFrame]
 """Loads a feed with a watermark: the real way, or with a seeded bug."""
+
+Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 class CountUntilTimer(StatefulProcessor):
@@ -146,30 +149,18 @@ class Story:
 
     query: Callable[[Load], DataFrame]
     operators: str
-    early: list[tuple[int | None, ...]]
-    late: list[tuple[int | None, ...]]
-
-    @property
-    def told(self) -> "Told":
-        """All that is seen of it."""
-        return Told(
-            early=_in_order(self.early),
-            late=_in_order(self.late),
-            bounds=[10_000, 20_000, 30_000],
-            watermarks=_WATERMARKS[self.operators],
-            dropped=0,
-            held=0,
-        )
+    early: Rows
+    late: Rows
 
 
 @dataclass(frozen=True)
 class Told:
-    """What was seen of a story.
+    """What was seen of stories that one query told.
 
     Attributes
     ----------
     early, late
-        What came out until the bound was 10 s, and from then on.
+        What came out until the bound was 10 s, and from then on, by story.
     bounds
         Of the source, without repetitions.
     watermarks
@@ -180,8 +171,8 @@ class Told:
         How many rows are in its state in the end.
     """
 
-    early: list[tuple[int | None, ...]]
-    late: list[tuple[int | None, ...]]
+    early: dict[str, Rows]
+    late: dict[str, Rows]
     bounds: list[int | None]
     watermarks: list[int]
     dropped: int
@@ -215,11 +206,29 @@ STORIES = {
 }
 
 
-def tell(feed: Feed, story: Story, load: Load, checkpoint: str) -> Told:
-    """Write up to a bound of 10 s and an event at exactly it; let time alone reach 30 s."""
+def of_operators(name: str) -> list[str]:
+    """Name the stories that one query can tell: its watermark is that of all of them."""
+    return [story for story in STORIES if STORIES[story].operators == name]
+
+
+def expected(names: Sequence[str]) -> Told:
+    """Return what is seen of stories if the bound drives them."""
+    stories = {name: STORIES[name] for name in names}
+    return Told(
+        early={name: sorted(story.early, key=str) for name, story in stories.items()},
+        late={name: sorted(story.late, key=str) for name, story in stories.items()},
+        bounds=[10_000, 20_000, 30_000],
+        watermarks=_WATERMARKS[STORIES[names[0]].operators],
+        dropped=0,
+        held=0,
+    )
+
+
+def tell(feed: Feed, names: Sequence[str], load: Load, checkpoint: str) -> Told:
+    """Tell stories by one query: up to a bound of 10 s and an event at it; time alone reaches 30 s."""
     feed.write(4_000, 9_999)
     feed.note(10_000)
-    with Followed(story.query(load), checkpoint) as query:
+    with Followed(united(names, load), checkpoint) as query:
         query.until_read(10_000)
         early = query.rows
         feed.write(10_000)
@@ -227,8 +236,8 @@ def tell(feed: Feed, story: Story, load: Load, checkpoint: str) -> Told:
             feed.note(bound)
             query.until_read(bound)
         return Told(
-            early=_in_order(early),
-            late=_in_order(query.rows[len(early) :]),
+            early=_by_story(names, early),
+            late=_by_story(names, query.rows[len(early) :]),
             bounds=query.bounds,
             watermarks=query.watermarks,
             dropped=query.dropped,
@@ -236,5 +245,29 @@ def tell(feed: Feed, story: Story, load: Load, checkpoint: str) -> Told:
         )
 
 
-def _in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return sorted(rows, key=str)
+def united(names: Sequence[str], load: Load) -> DataFrame:
+    """Unite the queries of stories, which read one load where each needs it once."""
+    loads = dict[tuple[tuple[str, Any], ...], DataFrame]()
+
+    def once(**options: Any) -> DataFrame:
+        key = tuple(options.items())
+        if key not in loads:
+            loads[key] = load(**options)
+        return loads[key]
+
+    operators = STORIES[names[0]].operators
+    frames = [STORIES[name].query(partial(once, operators=operators)) for name in names]
+    return reduce(DataFrame.union, map(_tagged, names, frames))
+
+
+def _tagged(name: str, df: DataFrame) -> DataFrame:
+    return df.select(
+        F.lit(name), F.array(*(F.col(column).cast("long") for column in df.columns))
+    )
+
+
+def _by_story(names: Sequence[str], rows: Rows) -> dict[str, Rows]:
+    return {
+        name: sorted((tuple(values) for story, values in rows if story == name), key=str)
+        for name in names
+    }

@@ -16,9 +16,13 @@ class Target(Feed):
         """Read key, time and value of everything that is there, in order of key and time."""
         with StreamClient(self.url, self.stream) as client:
             tail = client.tail().tail
-            pages = [page.batch for one in tail for page in client.read(one, 0, tail[one])]
-        found = [row for page in pages for row in page.to_pylist()]
-        rows = [(one["key"], _less_a_day(one["event_time"]), one["value"]) for one in found]
+            pages = [
+                page for segment in tail for page in client.read(segment, 0, tail[segment])
+            ]
+        events = [event for page in pages for event in page.batch.to_pylist()]
+        rows = [
+            (event["key"], _less_a_day(event["event_time"]), event["value"]) for event in events
+        ]
         return sorted(rows, key=lambda row: (row[0], row[1] or 0))
 
     def counts(self) -> list[tuple[str, int | None, int]]:
@@ -35,7 +39,7 @@ class Target(Feed):
     def writers(self) -> dict[str, str]:
         """Who writes it, and in which state."""
         with StreamClient(self.url, self.stream) as client:
-            return {one.writer: one.state for one in client.writers()}
+            return {writer.writer: writer.state for writer in client.writers()}
 
 
 class Logged(NamedTuple):
@@ -47,11 +51,11 @@ class Logged(NamedTuple):
 
 def logged_batches(checkpoint: Path) -> list[Logged]:
     """Read the offset log of a query, as far back as Spark keeps it."""
-    numbers = sorted(int(one.name) for one in (checkpoint / "offsets").glob("[0-9]*"))
-    entries = [(checkpoint / "offsets" / str(one)).read_text().split("\n") for one in numbers]
+    numbers = sorted(int(entry.name) for entry in (checkpoint / "offsets").glob("[0-9]*"))
+    texts = [(checkpoint / "offsets" / str(number)).read_text() for number in numbers]
     return [
         Logged(json.loads(watermark)["batchWatermarkMs"], [json.loads(end) for end in ends])
-        for _version, watermark, *ends in entries
+        for _version, watermark, *ends in (text.split("\n") for text in texts)
     ]
 
 

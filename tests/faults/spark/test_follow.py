@@ -1,0 +1,228 @@
+"""Spark's own Kafka source with the watermark of a topic's writers: crashes, restarts and refusals."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_source import write_stream
+from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
+from tests.broker import Broker
+from tests.server import Api, ServerProcess
+from tests.spark.feed import DAY, Followed
+from tests.spark.kafka_feed import EVENT_TIME, KafkaFeed
+from tests.spark.restarts import crashed
+from tests.spark.targets import Target
+
+_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
+_BATCHES: dict[int, list[tuple[int, int]]] = {
+    0: [],
+    1: [],
+    2: [(0, 2)],
+    3: [],
+    4: [],
+    5: [(5_000, 3)],
+}
+"""What each batch of the query below puts out."""
+
+
+def _windows(topic: KafkaFeed, spark: SparkSession, checkpoint: str) -> DataFrame:
+    followed = topic.follow(topic.read(spark), checkpoint, operators="windows")
+    return _counted(followed)
+
+
+def _counted(df: DataFrame) -> DataFrame:
+    """Count in windows of 5 seconds, named by where they start, less a day."""
+    windows = df.groupBy(F.window("event_time", "5 seconds")).count()
+    return windows.select((F.unix_millis("window.start") - DAY).alias("start"), "count")
+
+
+@pytest.fixture(scope="module")
+def whole(
+    kafka_spark: SparkSession,
+    broker: Broker,
+    shared_server: ServerProcess,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[KafkaFeed, str]]:
+    """The checkpoint of a query that was stopped and started again."""
+    checkpoint = str(tmp_path_factory.mktemp("whole") / "checkpoint")
+    with KafkaFeed(shared_server.url, broker.bootstrap, "whole") as topic:
+        topic.create(partitions=2)
+        batches: dict[int, list[tuple[int, int]]] = {}
+        for times, noted in (((1_000, 4_000), 5_000), ((5_000, 6_000, 9_000), 10_000)):
+            topic.write(*times)
+            topic.note(noted)
+            with Followed(_windows(topic, kafka_spark, checkpoint), checkpoint) as followed:
+                followed.until_read(noted)
+            batches |= followed.batches
+            assert followed.dropped == 0
+        assert batches == _BATCHES
+        yield topic, checkpoint
+
+
+@pytest.mark.every_spark
+@pytest.mark.parametrize(("batch", "bound"), [(0, None), (1, 5_000), (4, 10_000)])
+def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
+    kafka_spark: SparkSession,
+    whole: tuple[KafkaFeed, str],
+    tmp_path: Path,
+    batch: int,
+    bound: int | None,
+) -> None:
+    topic, checkpoint = whole
+    again = crashed(checkpoint, tmp_path, batch, committed=False)
+    with Followed(_windows(topic, kafka_spark, again), again) as followed:
+        followed.until_read(10_000)
+    assert min(followed.batches) == batch
+    assert followed.batches[batch] == _BATCHES[batch]
+    assert followed.bounds[0] == bound
+    before = [row for number in range(batch) for row in _BATCHES[number]]
+    assert before + followed.rows == [(0, 2), (5_000, 3)]
+    assert followed.dropped == 0
+
+
+def test_available_now_ends_with_the_newest_mark_though_writers_go_on_noting(
+    kafka_spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create(partitions=2)
+    topic.write(1_000, 6_000)
+    topic.note(10_000)
+    stopped = Event()
+
+    def go_on() -> None:
+        with Api(topic.url, topic.stream) as api:
+            time = DAY + 10_000
+            while not stopped.is_set():
+                time += 5_000
+                api.note("w", time, 2)
+
+    noting = Thread(target=go_on)
+    noting.start()
+    try:
+        df = _windows(topic, kafka_spark, checkpoint)
+        with Followed(df, checkpoint, drains=True) as drained:
+            assert drained.query.awaitTermination(120)
+    finally:
+        stopped.set()
+        noting.join()
+    assert drained.rows == [(0, 1), (5_000, 1)]
+
+
+def test_a_followed_topic_is_written_to_a_stream_with_its_watermark_and_a_guess_is_not(
+    kafka_spark: SparkSession, topic: KafkaFeed, target: Target, checkpoint: str
+) -> None:
+    topic.create(partitions=2)
+    topic.write(1_000, 6_000)
+    topic.note(5_000)
+
+    def write(df: DataFrame) -> None:
+        query = write_stream(
+            df,
+            url=target.url,
+            stream=target.stream,
+            key="string(start)",
+            event_time="start + 5000",
+            checkpoint=checkpoint,
+            trigger="availableNow",
+        )
+        assert query.awaitTermination(120)
+
+    write(_windows(topic, kafka_spark, checkpoint))
+    assert (target.counts(), target.watermark) == ([("0", 5_000 - DAY, 1)], 5_000)
+    read = topic.read(kafka_spark).withColumn("event_time", F.expr(EVENT_TIME))
+    guess = _counted(read.withWatermark("event_time", "1 hour"))
+    with pytest.raises(GuessedWatermarkError, match="a stream of 'kafka'"):
+        write(guess)
+
+
+@pytest.fixture
+def second_format(kafka_spark: SparkSession) -> Iterator[None]:
+    """Let queries that begin here write offset logs of the format that names sources."""
+    kafka_spark.conf.set(_FORMAT, "2")
+    yield
+    kafka_spark.conf.unset(_FORMAT)
+
+
+@pytest.mark.usefixtures("second_format")
+def test_two_topics_are_joined_and_an_idle_one_does_not_hold_the_other_after_a_restart(
+    kafka_spark: SparkSession,
+    broker: Broker,
+    topic: KafkaFeed,
+    checkpoint: str,
+) -> None:
+    with KafkaFeed(topic.url, broker.bootstrap, f"{topic.topic}-joined") as other:
+
+        def joined() -> DataFrame:
+            left = topic.follow(topic.read(kafka_spark), checkpoint)
+            right = other.follow(other.read(kafka_spark), checkpoint)
+            left = left.selectExpr("event_time AS at", "key AS k", "offset AS a")
+            right = right.selectExpr("event_time AS bt", "key AS l", "offset AS b")
+            near = F.expr("k = l AND bt >= at AND bt <= at + INTERVAL 1 SECONDS")
+            return left.join(right, near, "left").select("a", "b")
+
+        for feed, times in ((topic, (1_000, 2_000, 9_000)), (other, (1_500, 1_600))):
+            feed.create()
+            feed.write(*times)
+            feed.note(10_000)
+        with Followed(joined(), checkpoint) as followed:
+            followed.until_read(10_000)
+            assert sorted(followed.rows) == [(0, 0), (0, 1), (1, None)]
+        for feed in (topic, other):
+            feed.note(60_000)
+        with Followed(joined(), checkpoint) as followed:
+            followed.until_read(60_000)
+        assert followed.rows == [(2, None)]
+        assert followed.dropped == 0
+
+
+def test_a_checkpoint_is_of_the_topic_and_the_stream_that_it_began_with(
+    kafka_spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    """A topic of the same name with other offsets has another id: one created again, or a mirror."""
+    topic.create()
+    topic.write(1_000)
+    topic.note(5_000)
+    with Followed(_windows(topic, kafka_spark, checkpoint), checkpoint) as followed:
+        followed.until_read(5_000)
+
+    def refuses(words: str) -> None:
+        with (
+            Followed(_windows(topic, kafka_spark, checkpoint), checkpoint) as again,
+            pytest.raises(StreamingQueryException, match=words),
+        ):
+            again.fail()
+
+    topic.delete()
+    topic.create_stream()
+    topic.note(9_000)
+    refuses("stream .* was deleted and created again")
+    topic.create_topic_anew()
+    topic.write(2_000, 3_000)
+    refuses("such as a mirror")
+
+
+def test_what_cannot_be_followed_is_refused_with_the_cure(
+    kafka_spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create()
+    read = topic.read(kafka_spark)
+
+    def refused(df: DataFrame, cure: str, at: str = checkpoint, **options: object) -> None:
+        with pytest.raises((InvalidOptionError, LoadError), match=cure):
+            topic.follow(df, at, **options)
+
+    refused(kafka_spark.range(3).selectExpr("string(id) AS value"), "is not a stream")
+    refused(read.withWatermark("timestamp", "1 hour"), "leave withWatermark")
+    refused(read.withColumn("watermark", F.lit(1)), "rename it")
+    refused(read, "a follow.. of its own", topic="other")
+    refused(kafka_spark.readStream.format("rate").load(), "for format..kafka.. alone")
+    refused(read, "not one of any, windows", operators="all")
+    refused(read, "cannot be read", at="s9://bucket/orders")
+    refused(read, "spark/none", stream="spark/none")
+    with Api(topic.url, f"{topic.stream}-embedded") as api:
+        api.create(log="embedded")
+    refused(read, "load it with read_stream", stream=f"{topic.stream}-embedded")
