@@ -12,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_source import write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
 from tests.broker import Broker
-from tests.server import Api, ServerProcess
+from tests.server import ServerProcess
+from tests.service.api import Api
 from tests.spark.feed import DAY, Followed
 from tests.spark.kafka_feed import EVENT_TIME, KafkaFeed
 from tests.spark.restarts import crashed

@@ -12,7 +12,8 @@ from spark_source import TidegaugeDataSource, plain, read_stream, watermarked
 from spark_source.errors import LoadError, TouchedLoadError
 from spark_source.options.load import read_options
 from tests.conftest import NewServer
-from tests.server import Api, ServerProcess, free_port
+from tests.server import ServerProcess, free_port
+from tests.service.api import Api
 from tests.spark.feed import Feed, Followed
 from tests.tokens import Tokens
 
