@@ -151,9 +151,8 @@ class Process:
         except TidegaugeError as error:
             _log.error("cannot hold the database: %s", error)
             await self._end_tenure()
-            await cancel(
-                [keeping]
-            )  # a renewal that is under way would make it certain once more
+            # A renewal that is under way would make it certain once more.
+            await cancel([keeping])
             with suppress(UnavailableError, OutcomeUnknownError):  # the lease runs out
                 await self.right.leave()
             await asyncio.sleep(_AGAIN_S)
