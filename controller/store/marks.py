@@ -38,12 +38,6 @@ class StoredMarks(Sequence[Mark]):
             self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
         self._seen: dict[int, Mark] = {}
 
-    @property
-    def newest(self) -> Mark | None:
-        """The newest mark."""
-        row = self._newest_row
-        return None if row is None else _mark(row)
-
     def after(self, revision: int, limit: int) -> list[Mark]:
         """Read marks after a revision, oldest first."""
         query = self._of_stream.where(marks.c.revision > revision)

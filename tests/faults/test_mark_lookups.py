@@ -89,7 +89,7 @@ def _marks(connection: Connection, **more: int) -> StoredMarks:
 
 
 LOOKUPS: dict[str, tuple[Callable[[Connection], Any], Any]] = {
-    "newest": (lambda one: _revision(_marks(one).newest), MARKS),
+    "count": (lambda one: len(_marks(one)), MARKS),
     "first from a time": (lambda one: _revision(_marks(one).first_from(10_000)), 10_000),
     "first from a time up to a revision": (
         lambda one: _revision(_marks(one, up_to=MARKS).first_from(7_000)),
