@@ -522,6 +522,7 @@ def test_a_load_shows_its_token_which_has_to_be_one_that_reads(
     assert texts["write"] not in str(refused.value)
 
 
+@pytest.mark.only_on("sqlite", "the backup is a copy of its file")
 def test_a_log_that_ends_before_the_checkpoint_fails_a_query_unless_it_may_lose_events(
     serve: Serve, database_url: str, tmp_path: Path
 ) -> None:
