@@ -41,6 +41,11 @@ class PassTimer:
         self.wake_in(wake, delay_s)
         self._planned_ms = deadline_ms
 
+    def put_off(self, wake: Callable[[], None], delay_s: float) -> None:
+        """Wake no sooner than after a delay, if anything was planned."""
+        if self._wake_at < asyncio.get_running_loop().time() + delay_s:
+            self.wake_in(wake, delay_s)
+
     def wake_in(self, wake: Callable[[], None], delay_s: float) -> None:
         """Wake after a delay, whatever was planned."""
         self.cancel()

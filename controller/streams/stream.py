@@ -272,7 +272,7 @@ class StreamState:
         self.load = other.load
         self.after_commit()
         self._publish_first_cut()
-        self._timer.wake_in(self._wake, _AGAIN_S)  # not at once, for it would be refused again
+        self._timer.put_off(self._wake, _AGAIN_S)  # at once it would be refused again
 
     def let_go(self) -> None:
         """Release memory: wake the calls that wait for the stream, and end what refers to it."""
