@@ -30,7 +30,7 @@ function App() {
   const [more, setMore] = useState({});
   const [parts, setParts] = useState({});
   const [lostAt, setLostAt] = useState(null);
-  const [room, setRoom] = useState({});
+  const [loaded, setLoaded] = useState({});
   const [, redraw] = useState(0);
   const [connection] = useState(() => new Connection({
     onLost: setLostAt,
@@ -52,7 +52,7 @@ function App() {
   }, []);
   useEffect(() => connection.show(viewOf(place, more)));
   useEffect(() => {
-    if (rooms[place.kind]) rooms[place.kind]().then((found) => setRoom({ [place.kind]: found.default }));
+    if (rooms[place.kind]) rooms[place.kind]().then((found) => setLoaded((old) => ({ ...old, [place.kind]: found.default })));
     scrollTo(0, 0);
   }, [place.kind, place.stream, place.group]);
 
@@ -66,7 +66,7 @@ function App() {
   const outage = lostAt ? ownOutage(lostAt) : parts.outage && serviceOutage(parts.outage);
   const seen = mine && (parts.list || parts.head || parts.sections);
   stopAt(lostAt ? toServiceClock(lostAt) : parts.stopped ?? null);
-  const Room = place.kind === "overview" ? Overview : room[place.kind];
+  const Room = place.kind === "overview" ? Overview : loaded[place.kind];
   return html`
     <header class="bar">
       <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
