@@ -193,7 +193,7 @@ class ReaderInfo(Answer):
     )
     advanced_ms: int | None = Field(
         description="Time since its position advanced, ms; null if it has not since it joined, or since "
-        "the group moved to its controller."
+        "a controller took over."
     )
 
 
