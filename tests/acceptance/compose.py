@@ -1,8 +1,7 @@
 """docker-compose.yml, read as a container engine reads it."""
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -17,68 +16,55 @@ _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::[-?]([^}]*))?\})")
 _OURS = re.compile(r"tidegauge-(\w+):.*")
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """One service.
-
-    Attributes
-    ----------
-    name, image
-        Its name, and that of its image.
-    role
-        The target in the Dockerfile; None if the image comes from elsewhere.
-    builds
-        The target that it builds; None if another service does.
-    is_pulled
-        Whether a registry is asked for its image.
-    command
-        Empty: the image's own.
-    environment
-        What the file sets.
-    health
-        The command that says whether it is well; empty if there is none.
-    mounts
-        Where volumes lie in the container; those of the repository with their path, the others
-        with their name.
-    needs
-        Services that it waits for, with the condition.
-    """
+class Service(NamedTuple):
+    """One service."""
 
     name: str
     image: str
     role: str | None
+    """The target in the Dockerfile; None if the image comes from elsewhere."""
     builds: str | None
+    """The target that it builds; None if another service does."""
     is_pulled: bool
     command: list[str]
+    """Empty: the image's own."""
     environment: dict[str, str]
     health: list[str]
+    """The command that says whether it is well; empty if there is none."""
     mounts: dict[str, str]
+    """What lies where in the container: a path in the repository, or the name of a volume."""
     needs: dict[str, str]
+    """Services that it waits for, with the condition."""
 
 
 def read_services(
     variables: dict[str, str], *overrides: str, profiles: tuple[str, ...] = ()
 ) -> dict[str, Service]:
     """Read the services, with variables of the caller's environment and overriding files."""
-    described = _filled(yaml.safe_load(PATH.read_text()), variables)["services"]
     services = {
         name: one
-        for name, one in described.items()
+        for name, one in _load(PATH.read_text(), variables).items()
         if not one.get("profiles") or {*one["profiles"]} & {*profiles}
     }
     for override in overrides:
-        changed = _filled(yaml.safe_load(override), variables)["services"]
-        for name in changed.keys() & services.keys():
-            more = changed[name]
-            services[name]["environment"] |= more.get("environment", {})
-            services[name].setdefault("volumes", []).extend(more.get("volumes", ()))
+        for name, more in _load(override, variables).items():
+            if one := services.get(name):
+                one["environment"] = one["environment"] | more.get("environment", {})
+                one["volumes"] = [*one.get("volumes", ()), *more.get("volumes", ())]
     return {name: _service(name, described) for name, described in services.items()}
 
 
+def _load(text: str, variables: dict[str, str]) -> dict[str, Any]:
+    """Read the services of a file, with variables wherever it names them."""
+    filled = _VARIABLE.sub(lambda it: it[1] or variables.get(it[2]) or it[3] or "", text)
+    services: dict[str, Any] = yaml.safe_load(filled)["services"]
+    return services
+
+
 def _service(name: str, described: dict[str, Any]) -> Service:
-    needs = described.get("depends_on", {})
     ours = _OURS.fullmatch(described["image"])
     builds = described.get("build", {}).get("target")
+    kind, *health = described.get("healthcheck", {}).get("test", ["NONE"])
     mounts = (one.split(":") for one in described.get("volumes", ()))
     return Service(
         name,
@@ -87,29 +73,8 @@ def _service(name: str, described: dict[str, Any]) -> Service:
         builds=builds,
         is_pulled=builds is None and described.get("pull_policy") != "never",
         command=described.get("command", []),
-        environment=described["environment"],
-        health=_health(described.get("healthcheck", {}).get("test", ["NONE"])),
+        environment={one: str(value) for one, value in described["environment"].items()},
+        health=["/bin/sh", "-c", *health] if kind == "CMD-SHELL" else health,
         mounts={place: source for source, place, *_ in mounts},
-        needs={one: needed["condition"] for one, needed in needs.items()},
+        needs={one: it["condition"] for one, it in described.get("depends_on", {}).items()},
     )
-
-
-def _health(test: list[str]) -> list[str]:
-    kind, *command = test
-    return ["/bin/sh", "-c", *command] if kind == "CMD-SHELL" else command
-
-
-def _filled(value: Any, variables: dict[str, str]) -> Any:
-    """Put variables in wherever the file names them."""
-    if isinstance(value, dict):
-        return {key: _filled(one, variables) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_filled(one, variables) for one in value]
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _value(found, variables), value)
-    return value
-
-
-def _value(found: re.Match[str], variables: dict[str, str]) -> str:
-    dollar, name, default = found.groups()
-    return str(dollar or variables.get(name) or default)

@@ -5,7 +5,6 @@ from the packages of this one, shows whether it is enough, in a moment and witho
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import dockerfile
@@ -35,21 +34,13 @@ class Images:
 
     def variables(self, role: str) -> dict[str, str]:
         """Read the environment of a role, without the path."""
-        pairs = [pair for one in self.instructions(role, "ENV") for pair in _pairs(one)]
-        return {name: value for name, value in pairs if name != "PATH"}
+        variables: dict[str, str] = {}
+        for values in self.instructions(role, "ENV"):
+            variables |= zip(values[::2], values[1::2], strict=True)
+        return {name: value for name, value in variables.items() if name != "PATH"}
 
     def make_environment(self, role: str, directory: Path) -> Path:
         """Make the virtual environment of a role, and return the folder of its programs."""
-        return make_environment(directory, self._extras(role))
-
-    def _extras(self, role: str) -> frozenset[str]:
-        (install,) = [
-            one for (one,) in self.instructions(f"build-{role}", "RUN") if ".[" in one
-        ]
-        found = re.search(r"'\.\[([\w,]+)\]'", install)
-        assert found, install
-        return frozenset(found[1].split(","))
-
-
-def _pairs(values: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    return zip(values[::2], values[1::2], strict=True)
+        said = " ".join(one for (one,) in self.instructions(f"build-{role}", "RUN"))
+        (extras,) = re.findall(r"'\.\[([\w,]+)\]'", said)
+        return make_environment(directory, frozenset(extras.split(",")))

@@ -37,20 +37,12 @@ _STOP_S = 20.0
 
 
 class LocalCluster:
-    """All services of the file.
-
-    Parameters
-    ----------
-    services
-        What the file says.
-    directory
-        For volumes, logs and the environments of the roles.
-    """
+    """All services of the file, with a directory for volumes, logs and environments of roles."""
 
     def __init__(self, services: dict[str, Service], directory: Path) -> None:
         self._services = services
         self._directory = directory
-        self._ports: defaultdict[tuple[str, str], int] = defaultdict(free_port)
+        self._ports = defaultdict[tuple[str, str], int](free_port)
         self._images = Images()
         self._programs: dict[str, Path] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -59,23 +51,32 @@ class LocalCluster:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        waiting = dict(self._services)
+        names = ", ".join(waiting)
         try:
-            self._start()
+            self.wait_until(lambda: self._start(waiting), f"{names} to start", _PATIENCE_S)
         except BaseException:
-            self._end()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        """End everything, the database last, as an engine does."""
+        for process in self._processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_S)
+            _kill(process)
+        self._stack.close()
 
     def port(self, service: str, port: str) -> int:
         """Find where a port of a service is on loopback."""
         return self._ports[service, port]
 
-    def folder(self, volume: str) -> Path:
-        """Find where a volume lies."""
-        return self._directory / "volumes" / volume
+    def url(self, service: str, port: str = "8470", *, scheme: str = "http") -> str:
+        """Write the address of a service on loopback."""
+        return f"{scheme}://{_LOOPBACK}:{self.port(service, port)}"
 
     def output(self, service: str) -> str:
         """Read what a service has said."""
@@ -109,10 +110,8 @@ class LocalCluster:
 
     def seats_taken(self, *controllers: str, scheme: str = "http") -> int:
         """Count the long polls that controllers hold."""
-        urls = [
-            f"{scheme}://{_LOOPBACK}:{self.port(name, '8470')}/metrics" for name in controllers
-        ]
-        shown = "".join(httpx.get(url, verify=False).text for url in urls)
+        urls = [self.url(name, scheme=scheme) for name in controllers]
+        shown = "".join(httpx.get(f"{url}/metrics", verify=False).text for url in urls)
         return sum(map(int, re.findall(r"\ntidegauge_long_polls (\d+)", shown)))
 
     def database_url(self, name: str) -> str:
@@ -132,16 +131,12 @@ class LocalCluster:
                 pytest.fail(f"waited {patience_s:.0f} s for {what}\n{logs}")
             time.sleep(0.1)
 
-    def _start(self) -> None:
-        waiting = dict(self._services)
-
-        def start_those_that_can() -> bool:
-            for service in list(waiting.values()):
-                if all(self._meets(*needed) for needed in service.needs.items()):
-                    self._launch(waiting.pop(service.name))
-            return not waiting
-
-        self.wait_until(start_those_that_can, f"{', '.join(waiting)} to start", _PATIENCE_S)
+    def _start(self, waiting: dict[str, Service]) -> bool:
+        """Start those that need nothing any more; return whether all are started."""
+        for service in list(waiting.values()):
+            if all(self._meets(*needed) for needed in service.needs.items()):
+                self._launch(waiting.pop(service.name))
+        return not waiting
 
     def _meets(self, name: str, condition: str) -> bool:
         if condition == "service_completed_successfully":
@@ -156,8 +151,9 @@ class LocalCluster:
         if service.name == _DATABASE:
             self._start_database(service)
             return
-        if service.name == _BROKER:
-            self._start_broker(service)
+        if service.name == _BROKER:  # as far as its image would: on loopback, and in a folder
+            port = self.port(_BROKER, service.environment["HEALTH_PORT"])
+            self._stack.enter_context(Broker(self._directory / _BROKER, port=port))
             return
         with self._log(service.name).open("ab") as log:
             process = subprocess.Popen(
@@ -169,16 +165,6 @@ class LocalCluster:
                 start_new_session=True,
             )
         self._processes[service.name] = process
-
-    def _end(self) -> None:
-        """End everything, the database last, as an engine does."""
-        for process in self._processes.values():
-            process.send_signal(signal.SIGTERM)
-        for process in self._processes.values():
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_S)
-            _kill(process)
-        self._stack.close()
 
     def _start_database(self, service: Service) -> None:
         """Start PostgreSQL, and make what its image makes."""
@@ -193,12 +179,6 @@ class LocalCluster:
             connection.execute(alter.format(sql.Identifier(user), sql.Literal(password)))
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
-    def _start_broker(self, service: Service) -> None:
-        """Start Kafka, as far as its image would: on this machine's ports, and in a folder."""
-        port = self.port(_BROKER, service.environment["HEALTH_PORT"])
-        broker = Broker(self._directory / _BROKER, port=port)
-        self._stack.enter_context(broker)
-
     def _environment(self, service: Service) -> dict[str, str]:
         """Make a container's environment: nothing of this process but where programs are."""
         path = [os.environ["PATH"], "/usr/sbin"]
@@ -207,21 +187,18 @@ class LocalCluster:
             variables["JAVA_HOME"] = os.environ["JAVA_HOME"]
         if service.name == _DATABASE:
             variables["PGHOST"] = self._sockets["host"]
-        if service.role is not None:
-            path.insert(0, str(self._role(service.role)))
-            variables |= self._images.variables(service.role)
+        if (role := service.role) is not None:
+            if role not in self._programs:
+                folder = self._directory / "images" / role
+                self._programs[role] = self._images.make_environment(role, folder)
+            path.insert(0, str(self._programs[role]))
+            variables |= self._images.variables(role)
         for name, value in service.environment.items():
             is_port = name.endswith("PORT")
             variables[name] = (
                 str(self.port(service.name, value)) if is_port else self._place(service, value)
             )
         return variables | {"PATH": os.pathsep.join(path)}
-
-    def _role(self, role: str) -> Path:
-        if role not in self._programs:
-            made = self._images.make_environment(role, self._directory / "images" / role)
-            self._programs[role] = made
-        return self._programs[role]
 
     def _place(self, service: Service, text: str) -> str:
         """Replace names of the network, and places of volumes, by those on this machine."""
@@ -238,17 +215,13 @@ class LocalCluster:
 
     def _localized(self, service: Service, words: list[str]) -> list[str]:
         """Replace the places of volumes; a command names nothing else of the container."""
-        places = {place: self._source(source) for place, source in service.mounts.items()}
-        for place, source in places.items():
-            words = [word.replace(place, source) for word in words]
+        for place, source in service.mounts.items():
+            is_ours = source.startswith("./")
+            folder = ROOT / source if is_ours else self._directory / "volumes" / source
+            if not is_ours:
+                folder.mkdir(parents=True, exist_ok=True)
+            words = [word.replace(place, str(folder)) for word in words]
         return words
-
-    def _source(self, source: str) -> str:
-        if source.startswith("./"):
-            return str(ROOT / source)
-        folder = self.folder(source)
-        folder.mkdir(parents=True, exist_ok=True)
-        return str(folder)
 
     def _log(self, service: str) -> Path:
         return self._directory / f"{service}.log"

@@ -18,11 +18,11 @@ from tests.linked import CONFIGURATION, PROJECT, ROOT
 from tests.server import ServerProcess
 from tests.service.api import Api
 
-PAGES = ROOT / "docs" / "how-to"
+ROLES = ("controller", "producer", "spark")
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FEW_FLIGHTS = {"FLIGHTS_DAYS": "1", "FLIGHTS_SPEED": "50000"}
+PROFILES = ("kafka", "observe", "three")
 _PLAIN_AND_PINNED = re.compile(r"([a-z]+/)?[a-z][a-z-]*:v?\d[\w.]*(-[a-z]+)*")
-_PROFILES = ("kafka", "observe", "three")
 
 
 @pytest.fixture(scope="module")
@@ -39,85 +39,59 @@ def local_cluster(
         yield running
 
 
-def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _check(program: str, *arguments: str) -> None:
     command = [str(Path(sys.executable).with_name(program)), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def _check_schema(path: Path) -> None:
-    checked = _run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(path))
-    assert checked.returncode == 0, checked.stdout
-
-
-def test_the_file_follows_the_compose_specification() -> None:
-    _check_schema(PATH)
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_dockerfile_has_no_bad_habits() -> None:
-    linted = _run("hadolint", str(ROOT / "Dockerfile"))
-    assert linted.stdout + linted.stderr == ""
+    _check("hadolint", str(ROOT / "Dockerfile"))
 
 
-def test_every_image_has_a_plain_name_and_a_version() -> None:
-    services = read_services({}, profiles=_PROFILES)
-    images = Images().bases() | {one.image for one in services.values()}
+def test_every_image_is_pinned_and_ours_are_built_once_and_not_pulled() -> None:
+    services = read_services({}, profiles=PROFILES).values()
+    images = Images().bases() | {one.image for one in services}
     assert [one for one in images if not _PLAIN_AND_PINNED.fullmatch(one)] == []
-    ours = {one.image for one in services.values() if one.role}
-    assert ours == {
-        f"tidegauge-{role}:{PROJECT['version']}" for role in ("controller", "producer", "spark")
+    ours = [one for one in services if one.role]
+    assert {one.image for one in ours} == {
+        f"tidegauge-{it}:{PROJECT['version']}" for it in ROLES
     }
-
-
-def test_one_service_of_each_image_of_ours_builds_it_and_nobody_pulls_it() -> None:
-    ours = [one for one in read_services({}, profiles=_PROFILES).values() if one.role]
     builders = [one for one in ours if one.builds]
-    assert sorted(one.image for one in builders) == sorted({one.image for one in ours})
+    assert sorted(one.role or "" for one in builders) == sorted(ROLES)
     assert [one.builds for one in builders] == [one.role for one in builders]
     assert [one.name for one in ours if one.is_pulled] == []
 
 
-def test_every_service_is_contained_and_bounded() -> None:
+def test_every_service_is_contained_and_bounded_and_what_stays_says_whether_it_is_well() -> (
+    None
+):
     for name, one in yaml.safe_load(PATH.read_text())["services"].items():
         assert one["security_opt"] == ["no-new-privileges:true"], name
         assert one["mem_limit"], name
         assert one["logging"]["options"].keys() == {"max-size", "max-file"}, name
+        assert ("healthcheck" in one) == (one["restart"] != "no"), name
 
 
-def test_every_service_that_stays_says_whether_it_is_well() -> None:
-    services = read_services({}, profiles=_PROFILES)
-    jobs = {"migrate", "producer", "pipeline", "kafka-producer", "kafka-pipeline"}
-    assert {name for name, one in services.items() if not one.health} == jobs
-
-
-def test_no_image_of_ours_runs_as_root() -> None:
+def test_the_images_have_every_package_and_the_flights_and_do_not_run_as_root() -> None:
     images = Images()
-    users = {role: images.instructions(role, "USER")[-1] for role in _roles(images)}
-    assert users == dict.fromkeys(("controller", "producer", "spark"), ("10001",))
-
-
-def test_the_images_are_made_of_every_package() -> None:
-    copied = {one[0].rstrip("/") for one in Images().instructions("wheel", "COPY")[2:]}
+    copied = {one[0].rstrip("/") for one in images.instructions("wheel", "COPY")[2:]}
     packages = set(CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     assert copied == packages
     let_in = re.findall(r"^!([\w/]+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
     assert set(let_in) == packages | {"examples/flights"}
-
-
-def test_writers_and_queries_find_the_flights_in_their_images() -> None:
+    for role in ROLES:
+        assert images.instructions(role, "USER")[-1] == ("10001",)
     for role in ("producer", "spark"):
-        copied = [one for one in Images().instructions(role, "COPY") if len(one) == 2]
-        assert ("examples/flights/", "/opt/examples/flights/") in copied
-        assert Images().variables(role)["PYTHONPATH"] == "/opt"
-
-
-def _roles(images: Images) -> list[str]:
-    return [one for one in images.stages if f"build-{one}" in images.stages]
+        flights = ("examples/flights/", "/opt/examples/flights/")
+        assert flights in images.instructions(role, "COPY")
+        assert images.variables(role)["PYTHONPATH"] == "/opt"
 
 
 def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_killed(
     local_cluster: LocalCluster,
 ) -> None:
-    with Api(f"http://127.0.0.1:{local_cluster.port('proxy', '8470')}", "demo/flights") as api:
+    with Api(local_cluster.url("proxy"), "demo/flights") as api:
         local_cluster.wait_until(lambda: _watermark(api) is not None, "a mark", patience_s=60)
         local_cluster.crash(_holder(local_cluster))
         jobs = [local_cluster.process(job) for job in ("producer", "pipeline")]
@@ -149,12 +123,9 @@ def test_the_flights_go_through_kafka_too_and_no_row_is_lost(tmp_path: Path) -> 
 
 def _holder(local_cluster: LocalCluster) -> str:
     """Find the controller that holds the database."""
-    held = "tidegauge_holds_database 1"
-    for name in CONTROLLERS:
-        url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
-        if held in httpx.get(url).text:
-            return name
-    pytest.fail("nobody holds the database")
+    metrics = {name: httpx.get(f"{local_cluster.url(name)}/metrics") for name in CONTROLLERS}
+    (holder,) = [it for it in metrics if "\ntidegauge_holds_database 1" in metrics[it].text]
+    return holder
 
 
 def _watermark(api: Api) -> int | None:
@@ -192,13 +163,10 @@ def test_who_hangs_up_at_the_proxy_gives_its_seat_at_the_controller_back(
 
 
 def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Path) -> None:
-    page = (PAGES / "upgrade-and-back-up.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "upgrade-and-back-up.md").read_text()
     commands = re.findall(r"^docker compose exec -T (\S+) (.*)$", page, re.MULTILINE)
-    assert [command.split()[0] for _, command in commands] == [
-        "pg_dump",
-        "createdb",
-        "pg_restore",
-    ]
+    programs = [command.split()[0] for _, command in commands]
+    assert programs == ["pg_dump", "createdb", "pg_restore"]
     for service, command in commands:
         done = local_cluster.execute(service, ["sh", "-c", command])
         assert done.returncode == 0, done.stderr
@@ -211,10 +179,12 @@ def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Pa
         assert {one["state"] for one in api.get("writers")["writers"]} == {"left"}
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_follow_the_specification(
-    services: dict[str, Service], tmp_path: Path, example: str
+@pytest.mark.parametrize("text", [PATH.read_text(), *EXAMPLES])
+def test_the_file_and_the_examples_follow_the_compose_specification(
+    tmp_path: Path, text: str
 ) -> None:
-    (tmp_path / "override.yml").write_text(example)
-    _check_schema(tmp_path / "override.yml")
-    assert yaml.safe_load(example)["services"].keys() <= services.keys()
+    (tmp_path / "compose.yml").write_text(text)
+    schema = ("--builtin-schema", "vendor.compose-spec")
+    _check("check-jsonschema", *schema, str(tmp_path / "compose.yml"))
+    known = read_services({}, profiles=PROFILES).keys()
+    assert yaml.safe_load(text)["services"].keys() <= known

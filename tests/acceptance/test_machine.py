@@ -40,13 +40,6 @@ def test_an_old_java_is_explained(version: str, tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_java_is_explained(tmp_path: Path) -> None:
-    assert _missing(PATH=str(tmp_path)) == (
-        "Tidegauge needs Java 17 or newer for Spark; there is no 'java'.",
-        "Get it with: apt-get install default-jre-headless",
-    )
-
-
 def test_an_old_python_is_explained(tmp_path: Path) -> None:
     old = _program(tmp_path / "python3", '[ "$1" = -V ] && echo Python 3.10.13')
     assert _missing(PYTHON=old) == (
@@ -55,14 +48,15 @@ def test_an_old_python_is_explained(tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_python_is_explained() -> None:
+def test_what_is_missing_is_explained(tmp_path: Path) -> None:
+    assert _missing(PATH=str(tmp_path)) == (
+        "Tidegauge needs Java 17 or newer for Spark; there is no 'java'.",
+        "Get it with: apt-get install default-jre-headless",
+    )
     assert _missing(PYTHON="python0") == (
         "Tidegauge needs Python 3.11 or newer; there is no 'python0'.",
         "Get it with: apt-get install python3 python3-venv",
     )
-
-
-def test_missing_virtual_environments_are_explained(tmp_path: Path) -> None:
     (tmp_path / "ensurepip.py").write_text("raise ImportError")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert _missing(PYTHONPATH=str(tmp_path)) == (

@@ -9,7 +9,6 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -22,7 +21,7 @@ from tests.acceptance.compose import EXAMPLES, read_services
 from tests.acceptance.local_cluster import LocalCluster
 from tests.linked import ROOT
 from tests.patience import wait_until
-from tests.server import free_port
+from tests.server import ServerProcess, free_port
 
 SERVING = ("postgres", "migrate", "controller-1", "controller-2", "proxy")
 SEGMENTS = 2_000
@@ -57,7 +56,7 @@ def cluster_with_tls(
 
 def _knows_the_holder(cluster: LocalCluster) -> bool:
     """Ask until no call goes to the one that stands by: two checks have to fail before."""
-    url = f"http://127.0.0.1:{cluster.port('proxy', '8470')}/v1/streams"
+    url = f"{cluster.url('proxy')}/v1/streams"
     return all(httpx.get(url).status_code == 200 for _ in range(8))
 
 
@@ -70,13 +69,11 @@ def test_tls_ends_at_the_proxy_and_begins_anew_at_the_controllers(
         ("controller-1", "8470", "healthz"),
         ("controller-2", "8470", "healthz"),
     ):
-        url = f"https://127.0.0.1:{cluster_with_tls.port(service, port)}/{probe}"
+        url = f"{cluster_with_tls.url(service, port, scheme='https')}/{probe}"
         wait_until(partial(_is_well, url, trusted))
-    plain = f"http://127.0.0.1:{cluster_with_tls.port('proxy', '8470')}"
+    streams = f"{cluster_with_tls.url('proxy')}/v1/streams/tls"
     for number in range(8):
-        created = httpx.put(
-            f"{plain}/v1/streams/tls/{number}", json={"segments": 1}, timeout=20
-        )
+        created = httpx.put(f"{streams}/{number}", json={"segments": 1}, timeout=20)
         assert created.status_code == 201
 
 
@@ -85,7 +82,7 @@ def _is_well(url: str, trusted: ssl.SSLContext) -> bool:
 
 
 def test_a_position_of_many_segments_passes_the_proxy(cluster_with_tls: LocalCluster) -> None:
-    url = f"http://127.0.0.1:{cluster_with_tls.port('proxy', '8470')}"
+    url = cluster_with_tls.url("proxy")
     wide = {"segments": SEGMENTS}
     httpx.put(f"{url}/v1/streams/wide/one", json=wide, timeout=60).raise_for_status()
     with StreamClient(url, "wide/one") as stream:
@@ -94,8 +91,8 @@ def test_a_position_of_many_segments_passes_the_proxy(cluster_with_tls: LocalClu
 
 
 def test_the_proxy_ends_though_somebody_waits_for_news(cluster_with_tls: LocalCluster) -> None:
-    port = cluster_with_tls.port("proxy", "8470")
-    httpx.put(f"http://127.0.0.1:{port}/v1/streams/tls/quiet", json={"segments": 1}, timeout=20)
+    url, port = cluster_with_tls.url("proxy"), cluster_with_tls.port("proxy", "8470")
+    httpx.put(f"{url}/v1/streams/tls/quiet", json={"segments": 1}, timeout=20)
     asked = "GET /v1/streams/tls/quiet/marks?wait_ms=30000 HTTP/1.1\r\nhost: proxy\r\n\r\n"
     proxy = cluster_with_tls.process("proxy")
     with socket.create_connection(("127.0.0.1", port)) as waiting:
@@ -112,29 +109,28 @@ def test_the_proxy_ends_though_somebody_waits_for_news(cluster_with_tls: LocalCl
 
 @pytest.mark.soak
 def test_controllers_that_the_name_service_forgets_for_a_while_keep_their_addresses(
-    tmp_path: Path,
+    server: ServerProcess, tmp_path: Path
 ) -> None:
     """HAProxy on its own would drop them 30 s after the last address that it was told."""
-    with _Names() as names, _Ready() as ready:
-        port = free_port()
-        configuration = (ROOT / "deploy" / "haproxy.cfg").read_text()
-        asked = f"nameserver fake 127.0.0.1:{names.server_address[1]}"
-        (tmp_path / "haproxy.cfg").write_text(configuration.replace("parse-resolv-conf", asked))
-        controllers = {
-            f"CONTROLLER_{one}": f"controller-{one}:{ready.server_address[1]}"
-            for one in (1, 2, 3)
-        }
-        environment = {"TIDEGAUGE_HOST": "127.0.0.1", "TIDEGAUGE_PORT": str(port)} | controllers
-        command = ["haproxy", "-db", "-f", "haproxy.cfg"]
-        with subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment) as proxy:
-            try:
-                wait_until(lambda: _status(port) == 200)
-                names.unknown = True
-                # Each name is asked about once a second.
-                wait_until(lambda: names.refusals >= 3 * 45)
-                assert _status(port) == 200
-            finally:
-                proxy.kill()
+    names, port = _Names(), free_port()
+    configuration = (ROOT / "deploy" / "haproxy.cfg").read_text()
+    asked = f"nameserver fake 127.0.0.1:{names.server_address[1]}"
+    (tmp_path / "haproxy.cfg").write_text(configuration.replace("parse-resolv-conf", asked))
+    environment = {"TIDEGAUGE_HOST": "127.0.0.1", "TIDEGAUGE_PORT": str(port)}
+    environment |= {f"CONTROLLER_{n}": f"controller-{n}:{server.port}" for n in (1, 2, 3)}
+    command = ["haproxy", "-db", "-f", "haproxy.cfg"]
+    with (
+        names,
+        subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment) as proxy,
+    ):
+        try:
+            wait_until(lambda: _is_ready(port))
+            names.unknown = True
+            # Each name is asked about once a second.
+            wait_until(lambda: names.refusals >= 3 * 45)
+            assert _is_ready(port)
+        finally:
+            proxy.kill()
 
 
 class _Names(socketserver.ThreadingUDPServer):
@@ -162,26 +158,8 @@ class _Answer(socketserver.BaseRequestHandler):
         connection.sendto(head + question + answer * known, self.client_address)
 
 
-class _Ready(ThreadingHTTPServer):
-    """A controller that is ready."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _ReadyAnswer)
-        Thread(target=self.serve_forever, daemon=True).start()
-
-
-class _ReadyAnswer(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def _status(port: int) -> int | None:
+def _is_ready(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code
+        return httpx.get(f"http://127.0.0.1:{port}/readyz").is_success
     except httpx.HTTPError:
-        return None
+        return False
