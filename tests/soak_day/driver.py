@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_source import follow, quick_start, read_stream
 from tests.kafka_jars import connector_jars
 from tests.soak_day.roles import tell
+from tests.spark.session import new_session
 
 WINDOW_S = 10
 _LOOK_EVERY_S = 60
@@ -18,25 +19,19 @@ _LOOK_EVERY_S = 60
 def main(kind: str, url: str, stream: str, brokers: str, checkpoint: str) -> None:
     """Run the query, and tell now and then what its heap holds after a collection."""
     quick_start()
-    settings: dict[str, Any] = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+    settings = {
         "spark.driver.memory": "512m",
         "spark.jars": ",".join(map(str, connector_jars())),
         "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "1",
         # So that its heap and its checkpoint level out within minutes.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "100",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
-        ".state.RocksDBStateStoreProvider",
         "spark.sql.warehouse.dir": str(Path(checkpoint).parent / "warehouse"),
-        "spark.ui.enabled": "false",
     }
-    spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+    spark = new_session(SparkSession.builder.master("local[1]"), settings)
     named: dict[str, Any] = {"url": url, "stream": stream, "operators": "windows"}
     if kind == "follow":
         topic = stream.partition("/")[2]

@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
 from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.service.controllers import answers
@@ -134,11 +132,3 @@ def kills(seed: int, every_s: float) -> Iterator[Kill]:
         for kind in chance.sample(kinds, len(kinds)):
             wait_s = min(chance.expovariate(1 / every_s), 4 * every_s)
             yield Kill(wait_s, kind, chance.random(), chance.choice([0, 0, 1, 5, 10]))
-
-
-def memory_and_files(pid: int) -> tuple[float, int]:
-    """Return the resident memory, MB, and the open files of a process and those below it."""
-    process = psutil.Process(pid)
-    family = [process, *process.children(recursive=True)]
-    memory = sum(one.memory_info().rss for one in family)
-    return memory / 1e6, sum(one.num_fds() for one in family)

@@ -23,21 +23,17 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._acknowledged = defaultdict[str, list[range]](list)
-        self._missing = defaultdict[str, list[range]](list)
+        self._awaited = defaultdict[str, set[int]](set)
+        """Acknowledged, and not read yet."""
+        self._passed = defaultdict[str, set[int]](set)
+        """Missing among those that were read."""
         self._next = defaultdict[str, int](int)
         self.read_count = 0
-        self.acknowledged_count = 0
 
     def acknowledge(self, key: str, numbers: range) -> None:
         """Record that events are stored."""
-        ranges = self._acknowledged[key]
-        if ranges and ranges[-1].stop == numbers.start:
-            ranges[-1] = range(ranges[-1].start, numbers.stop)
-        else:
-            ranges.append(numbers)
-        self.acknowledged_count += len(numbers)
-        self._check(key, [numbers], self._missing[key])
+        self._awaited[key].update(one for one in numbers if one >= self._next[key])
+        self._check(key, self._passed[key].intersection(numbers))
 
     def read(self, key: str, number: int) -> None:
         """Record that an event was read, after all of its key that were read before."""
@@ -45,31 +41,22 @@ class Ledger:
         if number < following:
             msg = f"event {number} of key {key} came again, or out of order: after {following - 1}"
             raise BrokenPromiseError(msg)
-        if number > following:
-            gap = range(following, number)
-            self._missing[key].append(gap)
-            self._check(key, [gap], self._acknowledged[key])
+        passed = range(following, number)
+        self._passed[key].update(passed)
+        self._check(key, self._awaited[key].intersection(passed))
+        self._awaited[key].discard(number)
         self._next[key] = number + 1
         self.read_count += 1
 
     def unread(self) -> dict[str, int]:
         """Return the next number to be read of each key of which acknowledged events are unread."""
-        return {
-            key: self._next[key]
-            for key, ranges in self._acknowledged.items()
-            if ranges[-1].stop > self._next[key]
-        }
+        return {key: self._next[key] for key, numbers in self._awaited.items() if numbers}
 
     @staticmethod
-    def _check(key: str, new: list[range], others: list[range]) -> None:
-        for one in new:
-            for other in reversed(others):
-                if other.start < one.stop and one.start < other.stop:
-                    lost = max(one.start, other.start)
-                    msg = f"event {lost} of key {key} was acknowledged, and later ones came without it"
-                    raise BrokenPromiseError(msg)
-                if other.stop <= one.start:
-                    break
+    def _check(key: str, lost: set[int]) -> None:
+        if lost:
+            msg = f"event {min(lost)} of key {key} was acknowledged, and later ones came without it"
+            raise BrokenPromiseError(msg)
 
 
 class Timeline:
@@ -108,11 +95,10 @@ class Timeline:
     def event(self, segment: int, offset: int, time: int) -> None:
         """Take the next event of a segment."""
         self._read[segment] = offset + 1
-        for lower, counts in reversed(self._marks):
-            if counts.get(segment, 0) <= offset:
-                self._check(lower, segment, offset, time)
-                break
-        if not self._marks or self._marks[-1][1].get(segment, 0) <= offset:
+        before = [lower for lower, counts in self._marks if counts.get(segment, 0) <= offset]
+        if before:
+            self._check(before[-1], segment, offset, time)
+        if len(before) == len(self._marks):
             self._beyond.append((segment, offset, time))
 
     def complete_below(self) -> int:

@@ -41,10 +41,6 @@ class Readings:
         with (self._folder / "samples.jsonl").open("a") as file:
             print(json.dumps(line), file=file)
 
-    def newest(self, kind: str, name: str) -> float:
-        """Return the last sample; 0 before there is one."""
-        return self._samples[kind][name][-1][1] if name in self._samples[kind] else 0.0
-
     def summary(self, heading: str, broken: list[str]) -> tuple[bool, str]:
         """Draw the picture and write the page; return whether all is well, and the page."""
         self._draw(heading)

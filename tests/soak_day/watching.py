@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
 from tests.soak_day.driver import WINDOW_S
-from tests.soak_day.members import Client, Controller, memory_and_files
+from tests.soak_day.members import Client, Controller
 from tests.soak_day.promises import Group, Ledger, Timeline, Windows
 from tests.soak_day.readings import Readings
 from tests.soak_day.roles import PATIENCE, wall_ms
@@ -30,6 +30,10 @@ class Stream:
         self.timeline = Timeline(name)
         self.windows = Windows(query, WINDOW_S * 1_000)
         self.topology = Topology([])
+
+    def client(self, url: str) -> aclosing[AsyncStreamClient]:
+        """Make a client of it for an ``async with`` block."""
+        return aclosing(AsyncStreamClient(url, self.name, retry_for=PATIENCE))
 
     async def read_log(self, url: str) -> None:
         """Read every event, as the only one of a group, which is never killed."""
@@ -61,9 +65,7 @@ class Stream:
     async def watch_marks(self, urls: list[str], readings: Readings) -> None:
         """Ask the controllers in turn for marks, and where the watermark stands."""
         async with AsyncExitStack() as stack:
-            clients = [AsyncStreamClient(url, self.name, retry_for=PATIENCE) for url in urls]
-            for client in clients:
-                stack.push_async_callback(client.aclose)
+            clients = [await stack.enter_async_context(self.client(url)) for url in urls]
             while True:
                 for client in clients:
                     await self._take_marks(client)
@@ -83,9 +85,7 @@ class Stream:
 
 async def watch_group(url: str, name: str, stream: str, group: Group) -> None:
     """Ask again and again how far a group has come."""
-    async with AsyncExitStack() as stack:
-        client = AsyncReaderGroup(url, name, retry_for=PATIENCE)
-        stack.push_async_callback(client.aclose)
+    async with aclosing(AsyncReaderGroup(url, name, retry_for=PATIENCE)) as client:
         while True:
             window = await client.get_time_window(stream)
             if window.lower is not None:
@@ -101,12 +101,13 @@ def look(
 ) -> None:
     """Measure what processes hold, and what lies on the disk."""
     for one in members:
-        pid = one.pid
         with suppress(psutil.Error):  # it is being killed
-            if pid is not None:
-                memory, files = memory_and_files(pid)
-                readings.note("memory, MB", one.name, memory)
-                readings.note("open files", one.name, files)
+            if one.pid is not None:
+                process = psutil.Process(one.pid)
+                family = [process, *process.children(recursive=True)]
+                memory = sum(it.memory_info().rss for it in family)
+                readings.note("memory, MB", one.name, memory / 1e6)
+                readings.note("open files", one.name, sum(it.num_fds() for it in family))
     for table, size in tables:
         readings.note("tables, MB", table, size / 1e6)
     for name, folder in folders.items():

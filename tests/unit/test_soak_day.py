@@ -18,6 +18,7 @@ def test_a_killed_writer_may_leave_out_numbers_that_were_not_acknowledged() -> N
     ledger.acknowledge("k", range(3))
     for number in (0, 1, 2, 3, 9):
         ledger.read("k", number)
+    assert ledger.unread() == {}
     ledger.acknowledge("k", range(9, 12))
     assert ledger.unread() == {"k": 10}
 
@@ -65,6 +66,9 @@ def test_an_event_is_held_against_the_newest_mark_before_it() -> None:
     assert timeline.complete_below() == 100
     with pytest.raises(BrokenPromiseError, match="is behind the mark at 100"):
         timeline.event(0, 1, 99)
+    timeline.mark(3, 300, {0: 2})
+    with pytest.raises(BrokenPromiseError, match="at 250, is behind the mark at 300"):
+        timeline.event(0, 2, 250)
 
 
 def test_marks_and_watermarks_do_not_go_back() -> None:
