@@ -46,21 +46,9 @@ _STOP_S = 20
 
 
 class Broker:
-    """A broker on a port of loopback, which keeps its port and its data over restarts.
+    """A broker on a port of loopback, which keeps its port and its data, in a folder, over restarts.
 
-    Parameters
-    ----------
-    folder
-        Where its data and its log go.
-    port
-        Where it listens; a free one if left out.
-    settings
-        Further settings of the broker.
-
-    Raises
-    ------
-    RuntimeError
-        If it cannot be fetched or does not start; it names the cure.
+    If it cannot be fetched or does not start, a `RuntimeError` names the cure.
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, **settings: object) -> None:
@@ -129,9 +117,8 @@ class Broker:
 
     def _format(self) -> None:
         words = ("format", "--standalone", "--cluster-id", "dGlkZWdhdWdlLWRlbW8wMA")
-        self._process = self._java(
-            "kafka.tools.StorageTool", *words, "--config", str(self._settings)
-        )
+        settings = ("--config", str(self._settings))
+        self._process = self._java("kafka.tools.StorageTool", *words, *settings)
         if self._process.wait() != 0:
             self._fail()
 

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-import httpx
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.patience import PATIENCE_S, wait_until
-from tests.server import free_port
+from tests.server import free_port, is_well
 
 CHROMIUM = Path("/usr/bin/chromium")
 _HELD_AFTER_S = "1"
@@ -64,10 +63,7 @@ class DashboardProcess:
 
 def answers(url: str) -> bool:
     """Whether a dashboard is there."""
-    try:
-        return httpx.get(f"{url}healthz").is_success
-    except httpx.TransportError:
-        return False
+    return is_well(f"{url}healthz")
 
 
 @contextmanager

@@ -1,15 +1,14 @@
 """Writers that keep their promises: readings written and noted as time goes on, step by step."""
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import NamedTuple, Self
-
-import httpx
+from typing import NamedTuple
 
 from examples.flights.data import of_first_days, read_flights
 from examples.telemetry import Reading
+from tests.service.api import Api
+from tidegauge.client.blocks import Closing
 
 _EVENTS_A_REQUEST = 10_000
 
@@ -61,45 +60,28 @@ def steps_of(readings: Sequence[Reading], every_ms: int) -> list[Step]:
     return steps
 
 
-class HonestFeed:
+class HonestFeed(Closing):
     """Writes steps to one stream, whose marks are neither delayed nor thinned."""
 
     def __init__(self, url: str, stream: str) -> None:
         self.url = url
         self.stream = stream
-        self._client = httpx.Client(base_url=url, timeout=120)
-        self._path = f"/v1/streams/{stream}"
+        self._api = Api(url, stream)
+        self._api.client.timeout = 120
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+    def close(self) -> None:
+        self._api.close()
 
     def create(self, segments: int) -> None:
         """Create the stream."""
-        settings = {"segments": segments, "mark_interval_ms": 0, "mark_resolution_ms": 0}
-        self._client.put(self._path, json=settings).raise_for_status()
+        self._api.create(log="embedded", segments=segments, mark_resolution_ms=0)
 
     def write(self, step: Step) -> None:
         """Write what arrived, then note."""
-        for lines in _requests(step.readings):
-            self._client.post(
-                f"{self._path}/events",
-                content=lines,
-                headers={"content-type": "application/x-ndjson"},
-            ).raise_for_status()
-        reports = [
-            {"stream": self.stream, "writer": writer, "time": time}
-            for writer, time in step.notes.items()
-        ]
-        answer = self._client.post("/v1/note-times", json={"reports": reports})
-        refused = [
-            one for one in answer.raise_for_status().json()["results"] if one["status"] != 200
-        ]
-        if refused:
-            msg = f"{self.stream} refused {refused[0]}"
-            raise ValueError(msg)
+        events = [(one.key, one.event_time, str(one.value)) for one in step.readings]
+        for at in range(0, len(events), _EVENTS_A_REQUEST):
+            self._api.write(*events[at : at + _EVENTS_A_REQUEST])
+        self._api.many({"writer": writer, "time": at} for writer, at in step.notes.items())
 
     def write_all(self, steps: Iterable[Step]) -> None:
         """Write steps, and end the stream."""
@@ -109,12 +91,4 @@ class HonestFeed:
 
     def seal(self) -> None:
         """End the stream, and so event time."""
-        self._client.post(f"{self._path}/seal").raise_for_status()
-
-
-def _requests(readings: Sequence[Reading]) -> Iterator[str]:
-    for at in range(0, len(readings), _EVENTS_A_REQUEST):
-        yield "\n".join(
-            json.dumps({"key": one.key, "value": str(one.value), "event_time": one.event_time})
-            for one in readings[at : at + _EVENTS_A_REQUEST]
-        )
+        self._api.post("seal")

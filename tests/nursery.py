@@ -5,44 +5,16 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Protocol
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(["tests.preloaded", __name__])
 _ROOT = Path(__file__).parents[1]
 
 
-class RunningProcess(Protocol):
-    """What tests do with a process, as `subprocess.Popen` names it."""
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-
-    def poll(self) -> int | None:
-        """Tell its exit code if it has ended."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, and tell its exit code."""
-
-    def send_signal(self, sig: int) -> None:
-        """Send it a signal."""
-
-    def kill(self) -> None:
-        """End it as a power cut would."""
-
-
 class Fork:
-    """A process that runs Python code as a fresh interpreter would.
+    """A process that runs Python code as a fresh interpreter would; has what tests use of a `Popen`.
 
-    Parameters
-    ----------
-    code
-        What it runs.
-    environment
-        All its environment variables.
-    log
-        Where what it says is appended.
+    What it says is appended to a log.
     """
 
     def __init__(self, code: str, environment: dict[str, str], log: Path) -> None:
@@ -53,28 +25,23 @@ class Fork:
 
     @property
     def pid(self) -> int:
-        """Its number."""
         assert self._process.pid is not None
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Tell its exit code if it has ended."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, and tell its exit code."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired(str(self._process), timeout or 0)
         return self._process.exitcode
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 
     def kill(self) -> None:
-        """End it as a power cut would."""
         self.send_signal(signal.SIGKILL)
 
 

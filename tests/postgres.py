@@ -28,35 +28,31 @@ _USER = "tidegauge"
 class Cluster:
     """One server that listens on a socket in a directory of its own, where nobody is asked.
 
-    Parameters
-    ----------
-    directory
-        Short, since the path of a socket is.
-    durable
-        Whether commits wait for the disk; tests that only kill processes do without.
-    port
-        Of loopback to listen on as well, where passwords are asked for; None for no port.
+    Its directory is short, since the path of a socket is. See `running_cluster`.
     """
 
-    def __init__(
-        self, directory: Path, *, durable: bool = False, port: int | None = None
-    ) -> None:
+    def __init__(self, directory: Path, *, durable: bool, port: int | None) -> None:
         self.directory = directory
-        self._listen = "" if port is None else "127.0.0.1"
         self._port = port or _PORT
-        self._fsync = "on" if durable else "off"
+        self._settings = {
+            "listen_addresses": "127.0.0.1" if port else "",
+            "port": self._port,
+            "unix_socket_directories": directory,
+            "fsync": "on" if durable else "off",
+            "max_connections": 200,
+        }
         self._names = count()
+        self._has_template = False
         self._process: subprocess.Popen[bytes]
 
     def make(self) -> None:
         """Make the files, as a user that PostgreSQL accepts."""
         if os.geteuid() == 0:
             os.chown(self.directory, pwd.getpwnam(_owner()).pw_uid, -1)
-        command = ["initdb", "--auth-local=trust", "--auth-host=scram-sha-256"]
-        command += [f"--username={_USER}", "--no-sync"]
-        options = ["--encoding=UTF8", "--locale=C", f"--pgdata={self._files}"]
+        options = ["--auth-local=trust", "--auth-host=scram-sha-256", f"--username={_USER}"]
+        options += ["--no-sync", "--encoding=UTF8", "--locale=C", f"--pgdata={self._files}"]
         subprocess.run(
-            [_binary(command[0]), *command[1:], *options],
+            [_binary("initdb"), *options],
             check=True,
             stdout=subprocess.DEVNULL,
             cwd=self.directory,
@@ -65,14 +61,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        settings = {
-            "listen_addresses": self._listen,
-            "port": str(self._port),
-            "unix_socket_directories": str(self.directory),
-            "fsync": self._fsync,
-            "max_connections": "200",
-        }
-        options = [f"-c{name}={value}" for name, value in settings.items()]
+        options = [f"-c{name}={value}" for name, value in self._settings.items()]
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [_binary("postgres"), f"-D{self._files}", *options],
@@ -118,9 +107,10 @@ class Cluster:
 
     def database(self) -> str:
         """Make an empty database whose schema is up to date, and return its address."""
-        if not self._exists(_UP_TO_DATE):
+        if not self._has_template:
             self._create(_UP_TO_DATE, "template1")
             upgrade_database(self.url(_UP_TO_DATE))
+            self._has_template = True
         return self._new_database(_UP_TO_DATE)
 
     def url(self, name: str) -> str:
@@ -147,11 +137,6 @@ class Cluster:
             return False
         return True
 
-    def _exists(self, name: str) -> bool:
-        with self.connect() as connection:
-            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
-            return found.fetchone() is not None
-
     def _new_database(self, template: str) -> str:
         name = f"test_{next(self._names)}"
         self._create(name, template)
@@ -165,7 +150,11 @@ class Cluster:
 
 @contextmanager
 def running_cluster(*, durable: bool = False, port: int | None = None) -> Iterator[Cluster]:
-    """Make and start a cluster; stop and remove it in the end."""
+    """Make and start a cluster; stop and remove it in the end.
+
+    Tests that only kill processes do without commits that wait for the disk. At a port of loopback
+    passwords are asked for.
+    """
     with tempfile.TemporaryDirectory(prefix="pg") as directory:
         cluster = Cluster(Path(directory), durable=durable, port=port)
         cluster.make()

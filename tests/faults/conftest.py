@@ -1,23 +1,3 @@
 """Fixtures of the tests of the service."""
 
-from tests.service.fixtures import (
-    api,
-    log,
-    observed,
-    observed_of_two,
-    one_authority,
-    open_shop,
-    own_cluster,
-    short_leases,
-)
-
-__all__ = [
-    "api",
-    "log",
-    "observed",
-    "observed_of_two",
-    "one_authority",
-    "open_shop",
-    "own_cluster",
-    "short_leases",
-]
+from tests.service.fixtures import *  # noqa: F403 (they are found by their names)

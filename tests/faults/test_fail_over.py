@@ -20,7 +20,11 @@ from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import LAUNCHER, ServerProcess
 from tests.service.controllers import (
+    BOUND_S,
+    BUSY_S,
+    LEASE_MS,
     NOW,
+    STREAM,
     Controllers,
     answers,
     controller,
@@ -28,12 +32,11 @@ from tests.service.controllers import (
     create,
     is_ready,
     note,
+    watermark,
 )
-from tests.service.fail_over import BOUND_S, BUSY_S, LEASE_MS, STREAM, two, watermark
 from tests.service.sessions import connected
 
 SOCKET = ".s.PGSQL.5432"
-__all__ = ["two"]
 STOPS_INSIDE = f"""
 import os, signal
 from pathlib import Path

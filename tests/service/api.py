@@ -120,9 +120,10 @@ class Api(Closing):
         """Make a reader of that group."""
         return Reader(self.url, self.name, name)
 
-    def write(self, *events: tuple[str, int | None]) -> None:
-        """Append events of these keys and times, by nobody."""
-        lines = [{"key": key, "event_time": time, "value": "v"} for key, time in events]
+    def write(self, *events: tuple[str, int | None] | tuple[str, int | None, str]) -> None:
+        """Append events of these keys, times and perhaps values, by nobody."""
+        names = "key", "event_time", "value"
+        lines = [dict(zip(names, (*event, "v"), strict=False)) for event in events]
         self.client.post(
             f"{self.path}/events",
             content="\n".join(map(json.dumps, lines)),

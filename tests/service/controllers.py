@@ -11,26 +11,21 @@ import psycopg
 
 from tests.patience import LONG_LEASE_MS, wait_until
 from tests.postgres import Cluster
-from tests.server import ServerProcess, free_port
+from tests.server import ServerProcess, free_port, is_well
 
 LEASE_MS = 1_500
 """Of controllers whose leases shall be lost."""
+BOUND_S = 2 * LEASE_MS / 1_000 + 1
+"""Of a take-over, but for the time to read."""
+BUSY_S = 4.0
+"""How late things may be because this machine is busy."""
+STREAM = "tests/one"
 NOW = 1_700_000_000_000
 SETTINGS = {"log": "external", "segments": 1, "mark_interval_ms": 0, "mark_resolution_ms": 0}
 
 
 class Controllers:
-    """Some controllers, and a look into their database.
-
-    Parameters
-    ----------
-    cluster
-        Where the database is.
-    database_url
-        Its address.
-    servers
-        Not started yet.
-    """
+    """Some controllers, and a look into their database, which is on a cluster."""
 
     def __init__(
         self, cluster: Cluster, database_url: str, servers: list[ServerProcess]
@@ -100,19 +95,12 @@ def controller(directory: Path, database_url: str, **options: object) -> ServerP
 
 def is_ready(server: ServerProcess) -> bool:
     """Tell whether a server holds the database."""
-    return _status(server, "/readyz") == httpx.codes.OK
+    return is_well(f"{server.url}/readyz")
 
 
 def answers(server: ServerProcess) -> bool:
     """Tell whether a server is alive."""
-    return _status(server, "/healthz") == httpx.codes.OK
-
-
-def _status(server: ServerProcess, path: str) -> int:
-    try:
-        return httpx.get(f"{server.url}{path}", timeout=5).status_code
-    except httpx.TransportError:
-        return 0
+    return is_well(f"{server.url}/healthz")
 
 
 def create(url: str, *names: str, **settings: object) -> None:
@@ -125,3 +113,8 @@ def note(url: str, stream: str, at: int, writer: str = "w", **more: object) -> h
     report = {"time": NOW + at, "position": {"0": at}} | more
     path = f"{url}/v1/streams/{stream}/writers/{writer}/note-time"
     return httpx.post(path, json=report, timeout=20)
+
+
+def watermark(server: ServerProcess) -> int:
+    shown: int = httpx.get(f"{server.url}/v1/streams/{STREAM}").json()["watermark"]
+    return shown

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.patience import SHORT_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 from tests.service.api import Api, Open
+from tests.service.controllers import LEASE_MS, STREAM, Controllers, controllers, create
 from tests.service.log_api import LogApi
 from tests.service.observed import Observed
 
@@ -39,6 +41,14 @@ def short_leases() -> Iterator[None]:
 def own_cluster() -> Iterator[Cluster]:
     """A PostgreSQL server that only the tests of one module use, to stop it for instance."""
     with running_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def two(cluster: Cluster, tmp_path: Path) -> Iterator[Controllers]:
+    """Two controllers over one PostgreSQL database, of which the first holds it, with a stream."""
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as running:
+        create(running.servers[0].url, STREAM)
         yield running
 
 

@@ -35,24 +35,7 @@ class LogApi(Api):
 
     def append(
         self,
-        events: list[Event],
-        sequence: int,
-        *,
-        segment: int = 0,
-        writer: str = "w",
-        incarnation: int | None = 1,
-    ) -> dict[str, Any]:
-        return self.append_bytes(
-            arrow_of(events),
-            sequence,
-            segment=segment,
-            writer=writer,
-            incarnation=incarnation,
-        )
-
-    def append_bytes(
-        self,
-        body: bytes,
+        events: list[Event] | bytes,
         sequence: int,
         *,
         segment: int = 0,
@@ -60,6 +43,7 @@ class LogApi(Api):
         incarnation: int | None = 1,
         content_type: str = ARROW,
     ) -> dict[str, Any]:
+        """Append events, or a body as it is."""
         headers = {
             "content-type": content_type,
             "tidegauge-writer": writer,
@@ -68,6 +52,7 @@ class LogApi(Api):
         if incarnation is not None:
             headers["tidegauge-incarnation"] = str(incarnation)
         path = f"{self.path}/segments/{segment}/events"
+        body = events if isinstance(events, bytes) else arrow_of(events)
         return self.json(self.client.post(path, content=body, headers=headers))
 
     def append_lines(

@@ -1,10 +1,9 @@
 """A stream that a test writes to, and a query that it follows batch by batch."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 import httpx
 from pyspark.sql import DataFrame, SparkSession
@@ -13,20 +12,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
 from spark_source.compatibility import read_offset
+from tests.service.api import Api
+from tidegauge.client.blocks import Closing
 from tidegauge.event_time import END_OF_TIME
 
 DAY = 86_400_000
 """Spark has no times at or below 0, so the cases are moved by a day."""
 
 _PATIENCE_S = 300
-_SETTINGS = {
-    "mark_interval_ms": 0,
+_SETTINGS: dict[str, object] = {
+    "log": "embedded",
     "mark_resolution_ms": 0,
     "max_future_skew_ms": None,  # the times of tests look like seconds
 }
 
 
-class Feed:
+class Feed(Closing):
     """Writes to one stream, without delays and thinning of marks; times are a day later."""
 
     def __init__(
@@ -34,59 +35,39 @@ class Feed:
     ) -> None:
         self.url = url
         self.stream = stream
-        self._client = httpx.Client(base_url=url, timeout=40, transport=transport)
-        self._path = f"/v1/streams/{stream}"
+        self._api = Api(url, stream, transport=transport)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+    def close(self) -> None:
+        self._api.close()
 
     @property
     def options(self) -> dict[str, str]:
         return {"url": self.url, "stream": self.stream}
 
     def create(self, segments: int = 1, **settings: object) -> None:
-        body = {"segments": segments, **_SETTINGS, **settings}
-        self._client.put(self._path, json=body).raise_for_status()
+        self._api.create(segments=segments, **_SETTINGS | settings)
 
     def delete(self) -> None:
-        self._client.delete(self._path).raise_for_status()
+        self._api.client.delete(self._api.path).raise_for_status()
 
     def write(self, *times: int | None, key: str = "k", value: str = "v") -> None:
         """Write an event for each time."""
-        lines = [
-            json.dumps({"key": key, "value": value, "event_time": _a_day_later(at)})
-            for at in times
-        ]
-        self._client.post(
-            f"{self._path}/events",
-            content="\n".join(lines),
-            headers={"content-type": "application/x-ndjson"},
-        ).raise_for_status()
+        self._api.write(*((key, None if at is None else DAY + at, value) for at in times))
 
     def note(
         self, time_ms: int, writer: str = "w", position: Mapping[int, int] | None = None
     ) -> None:
         """Note a time at a position: with the current tails unless given."""
-        body = {"time": DAY + time_ms, "position": position}
-        path = f"{self._path}/writers/{writer}/note-time"
-        self._client.post(path, json=body).raise_for_status()
+        self._api.says(writer, "note-time", time=DAY + time_ms, position=position)
 
     def seal(self, position: Mapping[int, int] | None = None) -> None:
-        body = None if position is None else {"position": position}
-        self._client.post(f"{self._path}/seal", json=body).raise_for_status()
+        self._api.post("seal", **({} if position is None else {"position": position}))
 
     def load(self, spark: SparkSession, **options: Any) -> DataFrame:
         return read_stream(spark, **self.options | options)
 
 
-def _a_day_later(time_ms: int | None) -> int | None:
-    return None if time_ms is None else DAY + time_ms
-
-
-class Followed:
+class Followed(Closing):
     """A running query; its rows, and the bounds that it reached.
 
     A query that drains reads what is there, and ends.
@@ -94,19 +75,12 @@ class Followed:
 
     def __init__(self, df: DataFrame, checkpoint: str, *, drains: bool = False) -> None:
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
-        writer = (
-            df.writeStream.outputMode("append")
-            .option("checkpointLocation", checkpoint)
-            .foreachBatch(self._take)
-        )
-        self.query: StreamingQuery = (
-            writer.trigger(availableNow=True) if drains else writer
-        ).start()
+        writer = df.writeStream.option("checkpointLocation", checkpoint)
+        writer = writer.foreachBatch(self._take)
+        writer = writer.trigger(availableNow=True) if drains else writer
+        self.query: StreamingQuery = writer.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.query.stop()
 
     def until_read(self, bound: int | None) -> None:

@@ -1,10 +1,9 @@
 """One story for every stateful operator: an event at exactly the bound is an honest one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial, reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
@@ -131,52 +130,31 @@ def _joined(load: Load, how: str) -> DataFrame:
     return left.alias("a").join(right.alias("b"), near, how).select("offset", "other")
 
 
-@dataclass(frozen=True)
-class Story:
-    """What an operator says when it is driven exactly.
-
-    Attributes
-    ----------
-    query
-        Of the operator.
-    operators
-        The option of `read_stream`.
-    early
-        What is out once the bound is 10 s.
-    late
-        What comes until the bound is 30 s.
-    """
+class Story(NamedTuple):
+    """What an operator says when it is driven exactly."""
 
     query: Callable[[Load], DataFrame]
     operators: str
+    """The option of `read_stream`."""
     early: Rows
+    """What is out once the bound is 10 s."""
     late: Rows
+    """What comes until the bound is 30 s."""
 
 
-@dataclass(frozen=True)
-class Told:
-    """What was seen of stories that one query told.
-
-    Attributes
-    ----------
-    early, late
-        What came out until the bound was 10 s, and from then on, by story.
-    bounds
-        Of the source, without repetitions.
-    watermarks
-        Of Spark, without repetitions.
-    dropped
-        How many rows Spark dropped as late.
-    held
-        How many rows are in its state in the end.
-    """
+class Told(NamedTuple):
+    """What was seen of stories that one query told; bounds and watermarks without repetitions."""
 
     early: dict[str, Rows]
+    """What came out until the bound was 10 s, by story."""
     late: dict[str, Rows]
+    """What came out from then on."""
     bounds: list[int | None]
     watermarks: list[int]
     dropped: int
+    """How many rows Spark dropped as late."""
     held: int
+    """How many rows are in its state in the end."""
 
 
 _WATERMARKS = {

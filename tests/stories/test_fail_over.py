@@ -5,10 +5,17 @@ import time
 import httpx
 
 from tests.patience import wait_until
-from tests.service.controllers import NOW, Controllers, answers, is_ready, note
-from tests.service.fail_over import BOUND_S, BUSY_S, STREAM, two, watermark
-
-__all__ = ["two"]
+from tests.service.controllers import (
+    BOUND_S,
+    BUSY_S,
+    NOW,
+    STREAM,
+    Controllers,
+    answers,
+    is_ready,
+    note,
+    watermark,
+)
 
 
 def test_a_standby_answers_probes_and_sends_all_other_callers_to_the_holder(

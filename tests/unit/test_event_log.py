@@ -111,7 +111,7 @@ def test_a_body_that_is_no_stream_of_events_is_refused(log: LogApi, flaw: str) -
     log.create()
     log.register()
     body, field = FLAWED[flaw]
-    answer = log.append_bytes(body, 1)
+    answer = log.append(body, 1)
     assert (answer["status"], answer["code"]) == (422, "invalid_request")
     assert [error["field"] for error in answer["errors"]] == [field]
     assert log.tail() == {"0": 0}
@@ -139,14 +139,14 @@ def test_a_compressed_body_is_refused_however_large_it_would_become(
 ) -> None:
     log.create()
     log.register()
-    answer = log.append_bytes(_compressed(how), 1)
+    answer = log.append(_compressed(how), 1)
     assert answer["detail"] == "body: is compressed; send it uncompressed"
     assert log.tail() == {"0": 0}
 
 
 def test_a_body_of_another_type_is_refused(log: LogApi) -> None:
     log.create()
-    wrong = log.append_bytes(arrow_of(numbered(0, 1)), 1, content_type="application/json")
+    wrong = log.append(arrow_of(numbered(0, 1)), 1, content_type="application/json")
     assert (wrong["status"], wrong["code"]) == (415, "unsupported_media_type")
 
 
@@ -160,7 +160,7 @@ def test_wider_text_and_narrower_integers_are_taken(log: LogApi) -> None:
             "value": pa.array(["text"], pa.string()),
         }
     )
-    log.append_bytes(stream_of(table), 1)
+    log.append(stream_of(table), 1)
     assert log.events() == [("a", 7, b"text")]
 
 

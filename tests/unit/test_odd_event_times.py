@@ -90,4 +90,4 @@ def test_a_time_ahead_of_the_clock_is_hinted_at_unless_the_stream_takes_it(log: 
     log.create(max_future_skew_ms=None)
     log.register()
     assert log.append([*year_9999, ("a", 5, b"x")], 1)["hint"] is None
-    assert log.append_bytes(arrow_of(WRONG), 2)["code"] == "invalid_request"
+    assert log.append(arrow_of(WRONG), 2)["code"] == "invalid_request"

@@ -1,5 +1,3 @@
 """Fixtures of the tests of Spark."""
 
-from tests.spark.fixtures import checkpoint, feed, kafka_spark, spark, target, topic
-
-__all__ = ["checkpoint", "feed", "kafka_spark", "spark", "target", "topic"]
+from tests.spark.fixtures import *  # noqa: F403 (they are found by their names)
