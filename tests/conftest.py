@@ -79,32 +79,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose what has a long form, or what has a short one."""
-    is_chosen = _has_long_form if config.getoption("--soak") else _has_short_form
+    run = "soak" if config.getoption("--soak") else "short"
     if config.getoption("--on-postgresql"):
-        is_chosen = _is_asked_for_there
-    config.hook.pytest_deselected(items=[item for item in items if not is_chosen(item)])
-    items[:] = sorted(filter(is_chosen, items), key=lambda item: rank_of(item.nodeid))
+        run = "on-postgresql"
+    chosen = {item: run in _runs_of(item) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not chosen[item]])
+    items[:] = sorted(filter(chosen.get, items), key=lambda item: rank_of(item.nodeid))
 
 
-def _has_short_form(item: pytest.Item) -> bool:
-    return item.get_closest_marker("soak") is None
-
-
-def _has_long_form(item: pytest.Item) -> bool:
-    of_hypothesis = item.get_closest_marker("hypothesis") is not None
-    tries = "effort" in getattr(item, "fixturenames", ())
-    return of_hypothesis or tries or _is_only_asked_for(item) or not _has_short_form(item)
-
-
-def _is_only_asked_for(item: pytest.Item) -> bool:
-    """Return whether a test runs on PostgreSQL only if that is asked for."""
+def _runs_of(item: pytest.Item) -> Iterator[str]:
+    """Name the runs that a test takes part in."""
+    is_short = item.get_closest_marker("soak") is None
     kind = getattr(item, "callspec", None) and item.callspec.params.get("database_kind")  # type: ignore[attr-defined]
     both = item.get_closest_marker("about_sql") or item.get_closest_marker("only_on")
-    return kind == "postgresql" and not both
-
-
-def _is_asked_for_there(item: pytest.Item) -> bool:
-    return _is_only_asked_for(item) and _has_short_form(item)
+    is_asked_for = kind == "postgresql" and not both
+    tries = "effort" in getattr(item, "fixturenames", ())
+    if is_short:
+        yield "short"
+    if is_short and is_asked_for:
+        yield "on-postgresql"
+    if not is_short or is_asked_for or tries or item.get_closest_marker("hypothesis"):
+        yield "soak"
 
 
 def pytest_terminal_summary(

@@ -46,6 +46,11 @@ for package, name in (("writer_client", "Writer"), ("reader_client", "Reader")):
     except ImportError as error:
         print(error)
 """
+WRITING = """
+import importlib.util, writer_client
+unwanted = ("fastapi", "sqlalchemy", "pyspark", "uvicorn")
+print([name for name in unwanted if importlib.util.find_spec(name)])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,36 +66,27 @@ def _pip(*arguments: str) -> None:
     subprocess.run([*command, *arguments, *constraints], check=True)
 
 
-def test_a_writer_pulls_neither_the_service_nor_spark(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv")
-    python = str(tmp_path / "venv" / "bin" / "python")
-    _pip("--python", python, "install", "--no-compile", f"{wheel}[writer]")
-    script = (
-        "import importlib.util, writer_client\n"
-        "print([name for name in ('fastapi', 'sqlalchemy', 'pyspark', 'uvicorn')"
-        " if importlib.util.find_spec(name)])"
-    )
-    found = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-
-
-def test_a_reporter_needs_no_arrow_and_what_needs_it_names_the_extra(
+def test_a_reporter_needs_no_arrow_and_a_writer_neither_the_service_nor_spark(
     wheel: Path, tmp_path: Path, server: ServerProcess
 ) -> None:
     venv.create(tmp_path / "venv")
     python = str(tmp_path / "venv" / "bin" / "python")
-    _pip("--python", python, "install", "--no-compile", f"{wheel}[reporter]")
+
+    def run(extra: str, *code: str) -> list[str]:
+        _pip("--python", python, "install", "--no-compile", f"{wheel}[{extra}]")
+        command = [python, "-I", "-c", *code]
+        return subprocess.check_output(command, text=True).splitlines()
+
     with Api(server.url) as api:
         api.create()
-        command = [python, "-I", "-c", REPORTING, server.url, api.name]
-        told = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert api.get("watermark")["watermark"] == 1_700_000_000_000
-    assert told.stdout.splitlines() == [
-        "['api-1']",
-        f"reading events needs pyarrow; {how_to_install('reader')}",
-        f"writer_client.Writer needs pyarrow; {how_to_install('writer')}",
-        f"reader_client.Reader needs pyarrow; {how_to_install('reader')}",
-    ]
+        assert run("reporter", REPORTING, server.url, api.name) == [
+            "['api-1']",
+            f"reading events needs pyarrow; {how_to_install('reader')}",
+            f"writer_client.Writer needs pyarrow; {how_to_install('writer')}",
+            f"reader_client.Reader needs pyarrow; {how_to_install('reader')}",
+        ]
+        assert api.watermark == 1_700_000_000_000
+    assert run("writer", WRITING) == ["[]"]
 
 
 def test_the_wheel_is_typed_and_names_no_addresses(wheel: Path) -> None:

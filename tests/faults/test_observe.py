@@ -7,7 +7,8 @@ import pytest
 from tests.broker import Broker
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
-from tests.service.observed import NOON, SOON, Observed, record
+from tests.service.api import NOON
+from tests.service.observed import SOON, Observed, record
 
 pytestmark = pytest.mark.only_on("sqlite", "the verb knows the service only")
 
@@ -22,7 +23,7 @@ def test_the_other_observer_takes_over_from_one_that_is_killed(
         with observed_of_two.observing(*words) as second:
             # One of the two was registered again, by its new owner.
             wait_until(
-                lambda: sum(it["incarnation"] for it in observed_of_two.writers().values()) == 3
+                lambda: sum(it["incarnation"] for it in observed_of_two.noted().values()) == 3
             )
             observed_of_two.produce(record(0, NOON + 5_000), record(1, NOON + 6_000))
             wait_until(
@@ -31,7 +32,7 @@ def test_the_other_observer_takes_over_from_one_that_is_killed(
             first.kill()
             observed_of_two.produce(record(0, NOON + 20_000), record(1, NOON + 20_000))
             wait_until(lambda: observed_of_two.watermark == NOON + 19_000)
-            assert sum(it["incarnation"] for it in observed_of_two.writers().values()) == 4
+            assert sum(it["incarnation"] for it in observed_of_two.noted().values()) == 4
             assert second.poll() is None
 
 
@@ -59,11 +60,11 @@ def test_a_writer_that_another_process_registers_is_given_up(observed: Observed)
     observed.produce(record(0, NOON, key="a"), record(0, NOON, key="b"))
     with observed.observing(*words) as process:
         wait_until(lambda: observed.watermark == NOON - 1_000)
-        observed.api.post("writers/a.0/register")
+        observed.post("writers/a.0/register")
         observed.produce(record(0, NOON + 5_000, key="a"), record(0, NOON + 9_000, key="b"))
         wait_until(lambda: observed.times()["b.0"] == NOON + 8_000)
         process.send_signal(signal.SIGINT)
         _, warned = process.communicate(timeout=PATIENCE_S)
     assert "another process speaks for writer 'a.0' now" in warned
-    assert observed.writers()["a.0"]["incarnation"] == 2
+    assert observed.noted()["a.0"]["incarnation"] == 2
     assert observed.watermark == NOON - 1_000

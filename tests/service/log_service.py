@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -72,26 +71,14 @@ class LogService:
 
     async def create(self, *, segments: int) -> None:
         wanted = CreateStream(segments=segments, log="embedded", mark_interval_ms=0)
-        await self.parts.sequencer.submit(
-            partial(
-                lifecycle.create_stream,
-                registry=self.parts.registry,
-                name=NAME,
-                request=wanted,
-                only_create=True,
-            )
-        )
+        registry = self.parts.registry
+        await self._do(lifecycle.create_stream, registry, NAME, wanted, only_create=True)
+
+    async def _do(self, decide: Callable[..., _T], *values: Any, **named: Any) -> _T:
+        return await self.parts.sequencer.submit(lambda batch: decide(batch, *values, **named))
 
     async def register(self, writer: str) -> Registration:
-        registration: Registration = await self.parts.sequencer.submit(
-            partial(
-                reports.register,
-                state=self.state,
-                writer=writer,
-                first=RegisterWriter(),
-            )
-        )
-        return registration
+        return await self._do(reports.register, self.state, writer, RegisterWriter())
 
     async def append(
         self,
@@ -103,17 +90,16 @@ class LogService:
         *,
         append_time: int = APPEND_MS,
     ) -> AppendOutcome:
-        outcome = await self.parts.sequencer.submit(
-            partial(
-                appending.append_arrow,
-                state=self.state,
-                segment=segment,
-                events=encode_chunks(batch_of(events), writer=writer, append_time=append_time),
-                times=EventTimes.of(batch_of(events)),
-                writer=writer,
-                incarnation=incarnation,
-                sequence=sequence,
-            )
+        batch = batch_of(events)
+        outcome = await self._do(
+            appending.append_arrow,
+            state=self.state,
+            segment=segment,
+            events=encode_chunks(batch, writer=writer, append_time=append_time),
+            times=EventTimes.of(batch),
+            writer=writer,
+            incarnation=incarnation,
+            sequence=sequence,
         )
         if isinstance(outcome, SegmentSealedError):
             raise outcome

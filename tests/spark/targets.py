@@ -14,15 +14,8 @@ class Target(Feed):
 
     def rows(self) -> list[tuple[str, int | None, Any]]:
         """Read key, time and value of everything that is there, in order of key and time."""
-        with StreamClient(self.url, self.stream) as client:
-            tail = client.tail().tail
-            pages = [
-                page for segment in tail for page in client.read(segment, 0, tail[segment])
-            ]
-        events = [event for page in pages for event in page.batch.to_pylist()]
-        rows = [
-            (event["key"], _less_a_day(event["event_time"]), event["value"]) for event in events
-        ]
+        stored = self._api.stored("key", "event_time", "value")
+        rows = [(key, _less_a_day(at), value) for events in stored for key, at, value in events]
         return sorted(rows, key=lambda row: (row[0], row[1] or 0))
 
     def counts(self) -> list[tuple[str, int | None, int]]:
@@ -38,8 +31,7 @@ class Target(Feed):
     @property
     def writers(self) -> dict[str, str]:
         """Who writes it, and in which state."""
-        with StreamClient(self.url, self.stream) as client:
-            return {writer.writer: writer.state for writer in client.writers()}
+        return self._api.states()
 
 
 class Logged(NamedTuple):

@@ -13,7 +13,8 @@ from tests.conftest import NewServer
 from tests.kafka import create_topic, produce
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
-from tests.service.observed import NOON, SOON, Observed, record
+from tests.service.api import NOON
+from tests.service.observed import SOON, Observed, record
 
 pytestmark = pytest.mark.only_on("sqlite", "the verb knows the service only")
 
@@ -26,7 +27,7 @@ def test_partitions_note_the_least_guess_at_their_own_positions(
     observed_of_two.produce(record(0, NOON), record(0, NOON + 9_000), record(1, NOON + 5_000))
     told, warned = observed_of_two.run(*BACKFILL)
     assert observed_of_two.times() == {"0": NOON + 4_000, "1": NOON + 4_000}
-    assert {name: one["position"] for name, one in observed_of_two.writers().items()} == {
+    assert {name: one["position"] for name, one in observed_of_two.noted().items()} == {
         "0": {"0": 2},
         "1": {"1": 1},
     }
@@ -83,7 +84,7 @@ def test_keys_note_what_their_json_tells(observed: Observed) -> None:
     words = ("--by", "key", "--event-time", "json:/meta/at", "--except", "itself")
     told, _ = observed.run(*words, *BACKFILL)
     assert observed.times() == {"a.0": NOON + 4_000, "b.0": NOON + 4_000}
-    assert {name: it["position"] for name, it in observed.writers().items()} == {
+    assert {name: it["position"] for name, it in observed.noted().items()} == {
         "a.0": {"0": 4},
         "b.0": {"0": 2},
     }
@@ -98,16 +99,16 @@ def test_a_start_reads_on_from_what_is_registered(observed: Observed) -> None:
     told, _ = observed.run(*by, *BACKFILL)
     assert told["events"] == 2
     assert observed.watermark == NOON + 1_000
-    assert {it["incarnation"] for it in observed.writers().values()} == {2}
+    assert {it["incarnation"] for it in observed.noted().values()} == {2}
 
 
 def test_the_end_is_found_behind_the_mark_of_a_transaction(observed: Observed) -> None:
     producer = Producer(
-        {"bootstrap.servers": observed.bootstrap, "transactional.id": observed.name}
+        {"bootstrap.servers": observed.bootstrap, "transactional.id": observed.topic}
     )
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
-    producer.produce(observed.name, b"v", timestamp=NOON)
+    producer.produce(observed.topic, b"v", timestamp=NOON)
     producer.commit_transaction(PATIENCE_S)
     told, _ = observed.run(*BACKFILL)
     assert (told["behind"], told["watermark"]) == (0, NOON - 1_000)
@@ -142,7 +143,7 @@ def test_a_backlog_that_was_loaded_at_once_is_noted_by_its_progress(
     loaded.produce(*records)
     told, _ = loaded.run("--by", "key", "--event-time", "json:/at", *BACKFILL)
     assert (told["events"], told["late"], told["held_by"]) == (rows, 0, {})
-    assert len(loaded.api.get("marks", limit=1_000)["marks"]) > 100
+    assert len(loaded.get("marks", limit=1_000)["marks"]) > 100
     loaded.close()
 
 
@@ -163,7 +164,7 @@ def test_a_source_with_a_broken_clock_is_named_and_left_out(observed: Observed) 
     assert "held by 'fast.0', without an event time that can be believed (and 1 more)" in said
     assert (observed.watermark or 0) < 1_000_000
     assert {"broken.0", "fast.0"} & {
-        holder["writer"] for holder in observed.api.get("watermark")["explanation"]["holders"]
+        holder["writer"] for holder in observed.get("watermark")["explanation"]["holders"]
     }
 
     with observed.observing(*by, "--strategy", "bounded:1s", "--hold-limit", "2s") as process:
@@ -172,7 +173,7 @@ def test_a_source_with_a_broken_clock_is_named_and_left_out(observed: Observed) 
         last, warned = process.communicate(timeout=PATIENCE_S)
     assert observed.states() == {"api.0": "active", "broken.0": "left", "fast.0": "left"}
     assert "writer 'broken.0' has held the others for the hold limit, 2" in warned
-    assert warned.count(f"writer 'fast.0' of {observed.api.name}: event time ") == 1
+    assert warned.count(f"writer 'fast.0' of {observed.name}: event time ") == 1
     told = json.loads(last.splitlines()[-1])
     assert (told["held_by"], told["left_out"].keys()) == ({}, {"broken.0", "fast.0"})
     assert told["left_out"]["broken.0"] > began_ms - 1_000_000
@@ -187,7 +188,7 @@ def test_a_silent_writer_leaves_and_its_next_event_reports_again(
         observed_of_two.produce(record(1, NOON + 3_600_000))
         wait_until(lambda: observed_of_two.times()["1"] == NOON + 3_300_000)
         assert observed_of_two.watermark == NOON + 3_300_000
-        assert observed_of_two.writers()["1"]["incarnation"] == 2
+        assert observed_of_two.noted()["1"]["incarnation"] == 2
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
@@ -198,7 +199,7 @@ def test_a_silent_writer_leaves_and_its_next_event_reports_again(
 def test_an_observer_with_nothing_to_say_tells_the_watermark_of_others(
     observed: Observed,
 ) -> None:
-    observed.api.note("api-1", NOON, 0)
+    observed.note("api-1", NOON, 0)
     told, _ = observed.run("--by", "key", *BACKFILL)
     assert (told["writers"], told["watermark"]) == (0, NOON)
 
@@ -207,10 +208,10 @@ def test_a_topic_with_more_partitions_gets_room(
     shared_server: ServerProcess, broker: Broker
 ) -> None:
     grown = Observed(shared_server, broker, 1)
-    create_topic(broker.bootstrap, f"{grown.name}-grown", partitions=3, retention_ms=-1)
+    create_topic(broker.bootstrap, f"{grown.topic}-grown", partitions=3, retention_ms=-1)
     records = [record(number, NOON + number) for number in range(3)]
-    produce(broker.bootstrap, f"{grown.name}-grown", records)
-    told, warned = grown.run("--topic", f"{grown.name}-grown", *BACKFILL)
+    produce(broker.bootstrap, f"{grown.topic}-grown", records)
+    told, warned = grown.run("--topic", f"{grown.topic}-grown", *BACKFILL)
     assert "max_segments of " in warned
     assert told["watermark"] == NOON - 1_000
     grown.close()
@@ -221,8 +222,8 @@ def test_another_topic_than_the_one_before_is_noticed(
 ) -> None:
     observed.produce(*[record(0, NOON)] * 3)
     observed.run(*BACKFILL)
-    create_topic(broker.bootstrap, f"{observed.name}-other")
-    _, warned = observed.run("--topic", f"{observed.name}-other", *BACKFILL, status=1)
+    create_topic(broker.bootstrap, f"{observed.topic}-other")
+    _, warned = observed.run("--topic", f"{observed.topic}-other", *BACKFILL, status=1)
     assert "partition 0 of" in warned
     assert "ends at 0, but" in warned
 
@@ -230,9 +231,9 @@ def test_another_topic_than_the_one_before_is_noticed(
 def test_a_stream_that_is_not_there_is_to_be_created_for_the_topic(
     observed_of_two: Observed,
 ) -> None:
-    observed_of_two.operator.says("delete", observed_of_two.api.name, "--yes")
+    observed_of_two.operator.says("delete", observed_of_two.name, "--yes")
     _, warned = observed_of_two.run(status=1)
-    assert f"tidegauge create {observed_of_two.api.name} --log external --segments 2" in warned
+    assert f"tidegauge create {observed_of_two.name} --log external --segments 2" in warned
 
 
 def test_more_writers_than_a_stream_may_have_is_an_error_that_names_it(

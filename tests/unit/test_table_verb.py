@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from tests.service.typed import check_session
+from tests.service.operator import check_session
 from tidegauge.tables import note
 
 

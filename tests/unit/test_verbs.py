@@ -9,7 +9,7 @@ import pytest
 from controller.configuration import ServeSettings
 from tests.service.api import Api
 from tests.service.in_process import served_in_process
-from tests.service.typed import URL, check_session, type_verb
+from tests.service.operator import URL, Operator, check_session
 
 NOON = 1_704_110_400_000
 
@@ -340,7 +340,7 @@ def test_what_verbs_print_of_more_than_writers(
 
 def test_a_long_list_is_shown_to_its_end(api: Api) -> None:
     api.many({"writer": f"w{n}", "time": NOON} for n in range(1_500))
-    assert len(json.loads(type_verb("writers shop/orders --json").stdout)) == 1_500
+    assert len(json.loads(Operator().says("writers", "shop/orders", "--json"))) == 1_500
 
 
 @pytest.mark.parametrize(
