@@ -43,27 +43,30 @@ class LogApi(Api):
         incarnation: int | None = 1,
         content_type: str = ARROW,
     ) -> dict[str, Any]:
-        """Append events, or a body as it is."""
-        headers = {
-            "content-type": content_type,
-            "tidegauge-writer": writer,
-            "tidegauge-sequence": str(sequence),
-        }
+        headers = {"tidegauge-writer": writer, "tidegauge-sequence": str(sequence)}
         if incarnation is not None:
             headers["tidegauge-incarnation"] = str(incarnation)
-        path = f"{self.path}/segments/{segment}/events"
-        body = events if isinstance(events, bytes) else arrow_of(events)
-        return self.json(self.client.post(path, content=body, headers=headers))
+        headers["content-type"] = content_type
+        return self.send(f"{self.path}/segments/{segment}/events", events, headers)
 
     def append_lines(
         self, lines: str, *, key: str | None = None, **params: Any
     ) -> dict[str, Any]:
-        headers = {"content-type": NDJSON} | ({} if key is None else {"idempotency-key": key})
-        return self.json(
-            self.client.post(
-                f"{self.path}/events", content=lines, headers=headers, params=params
-            )
+        headers = {} if key is None else {"idempotency-key": key}
+        return self.send(f"{self.path}/events", lines, headers, **params)
+
+    def send(
+        self, path: str, body: list[Event] | bytes | str, headers: dict[str, str], **params: Any
+    ) -> dict[str, Any]:
+        """Post events, or a body as it is: bytes of Arrow, or lines."""
+        content_type = NDJSON if isinstance(body, str) else ARROW
+        answer = self.client.post(
+            path,
+            content=arrow_of(body) if isinstance(body, list) else body,
+            headers={"content-type": content_type} | headers,
+            params=params,
         )
+        return self.json(answer)
 
     def read(self, segment: int = 0, **params: int) -> Body:
         response = self.client.get(f"{self.path}/segments/{segment}/events", params=params)

@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tests.service.log_api import Event, LogApi, arrow_of
-from tidegauge.wire.events import ARROW, NDJSON
+from tests.service.log_api import Event, LogApi
 
 
 class OpenTransaction(NamedTuple):
@@ -17,18 +16,12 @@ class OpenTransaction(NamedTuple):
         return f"{self.log.path}/transactions/{self.id}"
 
     def stage(self, events: list[Event], sequence: int, *, segment: int = 0) -> dict[str, Any]:
-        headers = {"content-type": ARROW, "tidegauge-sequence": str(sequence)}
-        path = f"{self.path}/segments/{segment}/events"
-        return self.log.json(
-            self.log.client.post(path, content=arrow_of(events), headers=headers)
-        )
+        headers = {"tidegauge-sequence": str(sequence)}
+        return self.log.send(f"{self.path}/segments/{segment}/events", events, headers)
 
     def stage_lines(self, lines: str, sequence: int | None = None) -> dict[str, Any]:
-        headers = {"content-type": NDJSON}
-        if sequence is not None:
-            headers["tidegauge-sequence"] = str(sequence)
-        path = f"{self.path}/events"
-        return self.log.json(self.log.client.post(path, content=lines, headers=headers))
+        headers = {} if sequence is None else {"tidegauge-sequence": str(sequence)}
+        return self.log.send(f"{self.path}/events", lines, headers)
 
     def post(self, call: str, **body: object) -> dict[str, Any]:
         response = self.log.client.post(f"{self.path}/{call}", json=body or None)
@@ -73,10 +66,7 @@ def append_batch(
 ) -> dict[str, Any]:
     params = {"writer": writer} | {name: str(value) for name, value in query.items()}
     path = f"{log.path}/batches/{number}"
-    if events is None:
-        body = {"transactions": transactions or []}
-        return log.json(log.client.post(path, json=body, params=params))
-    headers = {"content-type": ARROW}
-    return log.json(
-        log.client.post(path, content=arrow_of(events), headers=headers, params=params)
-    )
+    if events is not None:
+        return log.send(path, events, {}, **params)
+    body = {"transactions": transactions or []}
+    return log.json(log.client.post(path, json=body, params=params))
