@@ -29,7 +29,7 @@ from spark_source import (
 from spark_source.errors import LoadError, TouchedLoadError
 from spark_source.processing import count, tumbling
 from tests.kafka_jars import connector_jars
-from tests.spark.draining import drain
+from tests.spark.draining import in_order, rows_of
 from tests.spark.kafka_feed import EVENT_TIME
 from tests.spark.processors import Timeouts
 from tests.spark.session import new_session
@@ -44,7 +44,7 @@ class Queries:
 
     def __init__(self, spark: SparkSession, folder: str, *, url: str, stream: str) -> None:
         self._spark = spark
-        self._checkpoint = f"{folder}/checkpoint"
+        self._folder = folder
         self.url, self.stream = url, stream
 
     def count(self, token: str) -> None:
@@ -58,7 +58,7 @@ class Queries:
             **connection,
         )
         counted = _counts(in_open_window(loaded, "5 seconds").where("key = 'seen'"))
-        writer = counted.writeStream.option("checkpointLocation", self._checkpoint)
+        writer = counted.writeStream.option("checkpointLocation", f"{self._folder}/counted")
         query = writer.format("memory").queryName("counted").start()
         ProgressListener(self.url, token).follow(query)
         others = read_stream(self._spark, operators="windows", **connection)
@@ -69,7 +69,7 @@ class Queries:
             key="start",
             event_time="start + 5000",
             seal=True,
-            checkpoint=f"{self._checkpoint}-of-sink",
+            checkpoint=f"{self._folder}/sink",
             token=token,
         )
         self._refuse()
@@ -95,7 +95,7 @@ class Queries:
             failure: PySparkException | None = query.exception()
             if failure is not None:
                 raise failure
-            rows = self._rows("counted", "start", "count")
+            rows = in_order(self._spark.table("counted").select("start", "count"))
             if len(rows) != shown:
                 shown = len(rows)
                 _say(rows=rows, dropped=_dropped(query), late=_late(query))
@@ -120,7 +120,7 @@ class Queries:
         batch = self._spark.table("windowed")
         windows = counted.output(of=batch).select("key", F.unix_millis("window.end"), "n")
         late = counted.output("late", of=batch).select("key", F.unix_millis("event_time"))
-        _say(windows=_sorted(windows), late=_sorted(late))
+        _say(windows=in_order(windows), late=in_order(late))
 
     def read_topic(self, bootstrap: str, topic: str, secret: str) -> None:
         """Count a topic in windows, read either way."""
@@ -130,7 +130,7 @@ class Queries:
         read = read_stream(self._spark, log="kafka", **stream, **kafka, **how)
         source = self._spark.readStream.format("kafka").options(subscribe=topic, **kafka)
         loaded = source.option("startingOffsets", "earliest").load()
-        followed = follow(loaded, checkpoint=f"{self._checkpoint}-followed", **stream, **how)
+        followed = follow(loaded, checkpoint=f"{self._folder}/followed", **stream, **how)
         _say(
             read=self._drained(_counts(read), "read"),
             followed=self._drained(_counts(followed), "followed"),
@@ -138,16 +138,7 @@ class Queries:
 
     def _drained(self, df: DataFrame, name: str) -> list[Any]:
         """Run a query to the end of what is there, and return what came out."""
-        writer = df.writeStream.option("checkpointLocation", f"{self._checkpoint}-{name}")
-        drain(writer.format("memory").queryName(name))
-        return self._rows(name, "*")
-
-    def _rows(self, table: str, *columns: str) -> list[Any]:
-        return _sorted(self._spark.table(table).select(*columns))
-
-
-def _sorted(df: DataFrame) -> list[Any]:
-    return sorted(map(list, df.collect()))
+        return rows_of(df, f"{self._folder}/{name}")
 
 
 def _counts(rows: DataFrame) -> DataFrame:

@@ -1,6 +1,10 @@
 """Queries that read what is there and end, on each version of Spark."""
 
+from pathlib import Path
+from typing import Any
+
 import pyspark
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -28,3 +32,16 @@ def finish(query: StreamingQuery) -> None:
             query.processAllAvailable()
     finally:
         query.stop()
+
+
+def rows_of(df: DataFrame, checkpoint: str) -> list[Any]:
+    """Drain a query into a table, which has the name of its checkpoint, and read it in order."""
+    name = Path(checkpoint).name
+    writer = df.writeStream.option("checkpointLocation", checkpoint)
+    drain(writer.format("memory").queryName(name))
+    return in_order(df.sparkSession.table(name))
+
+
+def in_order(df: DataFrame) -> list[Any]:
+    """Collect rows as lists, in order."""
+    return sorted(map(list, df.collect()))

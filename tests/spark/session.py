@@ -23,6 +23,6 @@ _SETTINGS = {
 def new_session(
     builder: SparkSession.Builder, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark, or Spark Connect, with further settings; its Python is that of the tests."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    """Start Spark, or Spark Connect, with further settings; its Python is that of the tests by default."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return builder.config(map={**_SETTINGS, **(settings or {})}).getOrCreate()
