@@ -53,17 +53,12 @@ class DashboardProcess:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log.read_text()
-        return answers(self.url)
+        return is_well(f"{self.url}healthz")
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGTERM)
         self._process.wait(PATIENCE_S)
-
-
-def answers(url: str) -> bool:
-    """Whether a dashboard is there."""
-    return is_well(f"{url}healthz")
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class LocalCluster:
         self._ports = defaultdict[tuple[str, str], int](free_port)
         self._images = Images()
         self._programs: dict[str, Path] = {}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._sockets: dict[str, str] = {}
         self._well: set[str] = set()
         self._stack = ExitStack()
@@ -62,9 +62,9 @@ class LocalCluster:
 
     def __exit__(self, *_: object) -> None:
         """End everything, the database last, as an engine does."""
-        for process in self._processes.values():
+        for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
-        for process in self._processes.values():
+        for process in self.processes.values():
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_S)
             _kill(process)
@@ -83,13 +83,9 @@ class LocalCluster:
         log = self._log(service)
         return log.read_text() if log.exists() else ""
 
-    def process(self, service: str) -> subprocess.Popen[bytes]:
-        """Find the process of a service."""
-        return self._processes[service]
-
     def crash(self, service: str) -> None:
         """Kill a service, which the engine then starts anew."""
-        _kill(self.process(service))
+        _kill(self.processes[service])
         self._launch(self._services[service])
 
     def is_well(self, service: str) -> bool:
@@ -123,8 +119,8 @@ class LocalCluster:
         """Wait for something, while no service breaks down."""
         deadline = time.monotonic() + patience_s
         while not done():
-            for name in self._services.keys() & self._processes.keys():
-                if self._processes[name].poll():
+            for name in self._services.keys() & self.processes.keys():
+                if self.processes[name].poll():
                     pytest.fail(f"{name} ended: {self.output(name)}")
             if time.monotonic() > deadline:
                 logs = "\n".join(f"{one}:\n{self.output(one)}" for one in self._services)
@@ -140,9 +136,9 @@ class LocalCluster:
 
     def _meets(self, name: str, condition: str) -> bool:
         if condition == "service_completed_successfully":
-            return name in self._processes and self._processes[name].poll() == 0
+            return name in self.processes and self.processes[name].poll() == 0
         assert condition == "service_healthy"
-        is_started = name in (_DATABASE, _BROKER) or name in self._processes
+        is_started = name in (_DATABASE, _BROKER) or name in self.processes
         if name not in self._well and is_started:
             self._well |= {name} if self.is_well(name) else set()
         return name in self._well
@@ -164,7 +160,7 @@ class LocalCluster:
                 stderr=log,
                 start_new_session=True,
             )
-        self._processes[service.name] = process
+        self.processes[service.name] = process
 
     def _start_database(self, service: Service) -> None:
         """Start PostgreSQL, and make what its image makes."""

@@ -94,7 +94,7 @@ def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_ki
     with Api(local_cluster.url("proxy"), "demo/flights") as api:
         local_cluster.wait_until(lambda: _watermark(api) is not None, "a mark", patience_s=60)
         local_cluster.crash(_holder(local_cluster))
-        jobs = [local_cluster.process(job) for job in ("producer", "pipeline")]
+        jobs = [local_cluster.processes[job] for job in ("producer", "pipeline")]
         local_cluster.wait_until(
             lambda: all(job.poll() == 0 for job in jobs),
             "the flights to be counted",
@@ -113,7 +113,7 @@ def test_the_flights_go_through_kafka_too_and_no_row_is_lost(tmp_path: Path) -> 
     others = {"spark-master", "spark-worker", "producer", "pipeline"}
     services = {name: one for name, one in described.items() if name not in others}
     with LocalCluster(services, tmp_path) as running:
-        jobs = [running.process(job) for job in ("kafka-producer", "kafka-pipeline")]
+        jobs = [running.processes[job] for job in ("kafka-producer", "kafka-pipeline")]
         running.wait_until(
             lambda: all(job.poll() == 0 for job in jobs), "the flights", patience_s=200
         )

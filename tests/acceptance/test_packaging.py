@@ -10,21 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.linked import CONFIGURATION, ROOT
 from tests.server import ServerProcess
 from tests.service.api import Api
 from tidegauge.errors import PROBLEMS
 from tidegauge.extras import how_to_install
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    "controller",
-    "reader_client",
-    "spark_source",
-    "tidegauge",
-    "tidegauge_cli",
-    "tidegauge_dashboard",
-    "writer_client",
-)
+PACKAGES = CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 REPORTING = """
 import importlib.util, sys

@@ -94,7 +94,7 @@ def test_the_proxy_ends_though_somebody_waits_for_news(cluster_with_tls: LocalCl
     url, port = cluster_with_tls.url("proxy"), cluster_with_tls.port("proxy", "8470")
     httpx.put(f"{url}/v1/streams/tls/quiet", json={"segments": 1}, timeout=20)
     asked = "GET /v1/streams/tls/quiet/marks?wait_ms=30000 HTTP/1.1\r\nhost: proxy\r\n\r\n"
-    proxy = cluster_with_tls.process("proxy")
+    proxy = cluster_with_tls.processes["proxy"]
     with socket.create_connection(("127.0.0.1", port)) as waiting:
         waiting.sendall(asked.encode())
         cluster_with_tls.wait_until(

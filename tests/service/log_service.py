@@ -8,19 +8,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from controller.cluster import open_right
 from controller.configuration import ServeSettings
 from controller.factory import Parts
 from controller.log.codec import encode_chunks
 from controller.log.routing import route
 from controller.log.storage import AppendOutcome
 from controller.log.times import EventTimes
-from controller.process import Process
 from controller.streams import appends as appending
 from controller.streams import lifecycle, reports
 from controller.streams.reading import check_range, open_read
 from controller.streams.stream import StreamState
-from tests.patience import until
+from tests.service.in_process import in_process
 from tests.service.log_api import Event, arrow_of, events_of
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.errors import SegmentSealedError, UnavailableError
@@ -38,15 +36,8 @@ APPEND_MS = 1_700_000_000_000
 @asynccontextmanager
 async def serving(database_url: str) -> AsyncIterator["LogService"]:
     """A service over a database, closed in the end."""
-    settings = ServeSettings(database_url=database_url)
-    process = Process(settings, open_right(settings))
-    await process.begin()
-    await until(lambda: process.holds)
-    assert process.tenure is not None
-    try:
-        yield LogService(process.tenure.parts)
-    finally:
-        await process.close()
+    async with in_process(ServeSettings(database_url=database_url)) as (app, _):
+        yield LogService(app.parts)
 
 
 def run_with(database_url: str, work: Callable[["LogService"], Coroutine[Any, Any, _T]]) -> _T:

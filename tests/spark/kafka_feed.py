@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_source import follow
-from tests.kafka import create_topic, delete_records, delete_topic
+from tests.kafka import create_topic, delete_records
 from tests.patience import PATIENCE_S
 from tests.spark.feed import DAY, Feed
 from tidegauge.client.kafka import Topic, settings_of
@@ -61,11 +61,6 @@ class KafkaFeed(Feed):
 
     def create_stream(self, partitions: int = 1, **settings: object) -> None:
         super().create(partitions, log="external", **settings)
-
-    def create_topic_anew(self, partitions: int = 1) -> None:
-        """Replace the topic by an empty one of its name."""
-        delete_topic(self.bootstrap, self.topic)
-        self.create_topic(partitions)
 
     def write(self, *times: int | None, partition: int = 0, **more: Any) -> None:
         """Write a record for each time, and wait until all are stored."""

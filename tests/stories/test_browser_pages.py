@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.conftest import NewServer
-from tests.dashboard import answers, chromium, clean_page
+from tests.dashboard import chromium, clean_page
 from tests.patience import PATIENCE_S, wait_until
 from tests.programs import python
-from tests.server import ServerProcess, free_port
+from tests.server import ServerProcess, free_port, is_well
 from tests.service.api import Api
 from tests.tokens import Tokens
 
@@ -80,12 +80,12 @@ def test_a_dashboard_is_shown_beside_the_service_and_ends_with_it(
     )
     monkeypatch.chdir(tmp_path)
     with python("-P", "-m", "tidegauge_cli", "serve", "--ui", database) as process:
-        wait_until(lambda: answers(home) and answers(url))
+        wait_until(lambda: is_well(f"{home}healthz") and is_well(f"{url}healthz"))
         assert httpx.get(f"{home}healthz").json()["service"] == url.rstrip("/")
         assert httpx.get(url).json()["links"]["dashboard"] == home
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
-        assert not answers(home)
+        assert not is_well(f"{home}healthz")
 
 
 def test_a_dashboard_whose_port_is_taken_keeps_the_service_from_starting(

@@ -14,9 +14,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.conftest import NewServer
-from tests.dashboard import DashboardProcess, answers, chromium, clean_page
+from tests.dashboard import DashboardProcess, chromium, clean_page
 from tests.patience import PATIENCE_S, wait_until
-from tests.server import ServerProcess, free_port
+from tests.server import ServerProcess, free_port, is_well
 from tests.service.api import Api
 
 pytestmark = pytest.mark.only_on("sqlite", "the dashboard asks the public API alone")
@@ -288,7 +288,7 @@ def below_a_prefix(dashboard: DashboardProcess, tmp_path: Path) -> Iterator[str]
     settings.write_text(PROXY.format(port=port, dashboard=dashboard.port))
     with subprocess.Popen(["haproxy", "-db", "-f", str(settings)]) as proxy:
         url = f"http://127.0.0.1:{port}/gauge/"
-        wait_until(lambda: answers(url))
+        wait_until(lambda: is_well(f"{url}healthz"))
         yield url
         proxy.terminate()
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_source import write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
 from tests.broker import Broker
+from tests.kafka import delete_topic
 from tests.server import ServerProcess
 from tests.service.api import Api
 from tests.spark.feed import DAY, Followed
@@ -201,7 +202,8 @@ def test_a_checkpoint_is_of_the_topic_and_the_stream_that_it_began_with(
     topic.create_stream()
     topic.note(9_000)
     refuses("stream .* was deleted and created again")
-    topic.create_topic_anew()
+    delete_topic(topic.bootstrap, topic.topic)
+    topic.create_topic()
     topic.write(2_000, 3_000)
     refuses("such as a mirror")
 
