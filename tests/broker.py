@@ -92,18 +92,6 @@ class Broker:
         """End it as a power cut would."""
         self._end(signal.SIGKILL)
 
-    def pause(self) -> None:
-        """Let it hang, with its connections open."""
-        self._send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        self._send(signal.SIGCONT)
-
-    def _send(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return

@@ -14,7 +14,6 @@ from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 from tests.service.api import Api, Open
 from tests.service.controllers import LEASE_MS, STREAM, Controllers, controllers, create
-from tests.service.log_api import LogApi
 from tests.service.observed import Observed
 
 _NUMBERS = count(1)
@@ -57,13 +56,6 @@ def api(server: ServerProcess) -> Iterator[Api]:
     """Calls to the server of this test."""
     with Api(server.url) as calls:
         yield calls
-
-
-@pytest.fixture
-def log(shared_server: ServerProcess) -> Iterator[LogApi]:
-    """The log of a stream of this test's own, which it creates."""
-    with LogApi(shared_server.url, f"tests/log-{next(_NUMBERS)}") as api:
-        yield api
 
 
 @pytest.fixture
