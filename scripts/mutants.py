@@ -1,37 +1,49 @@
 """Measure what the tests notice: change the code in one place, and see whether a test fails.
 
-    python scripts/traces.py TREE TRACE
-    python scripts/mutants.py TREE TRACE RESULTS --seed 1 --count 150
-    python scripts/mutants.py OTHER_TREE ITS_TRACE ITS_RESULTS --same-as RESULTS
+    python scripts/mutants.py TREE RESULTS --seed 1 --count 150
+    python scripts/mutants.py OTHER_TREE ITS_RESULTS --same-as RESULTS
 
-A mutant is named by its file, function and text, so that another tree can be judged by the same ones.
-The tests that run its statement judge it, on a copy of the tree. RESULTS that exist are continued.
+The quick tests that run a line judge it, then files of tests with real processes that are listed here by
+hand. It works on a copy of the tree, and continues RESULTS that exist.
 """
 
 import ast
+import json
+import os
 import random
-import time
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
 from argparse import ArgumentParser
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
-from itertools import accumulate, groupby
+from contextlib import suppress
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
 
-from traces import Run, append, copied, files_of, read, read_runs, run_tests
+from coverage import CoverageData
 
+QUICK = ("unit", "property", "conformance", "simulation")
+REAL = {
+    "controller/": "stories/test_[acrsw]*.py stories/test_fail*.py faults/test_[cd]*.py",
+    "tidegauge/(aggregation/|groups|lattice|windows)": "stories/test_[rtw]*.py faults/test_c*.py",
+    "writer_client/(observing/|_deliveries|_notes|_outbox)": "stories/test_[orw]*.py faults/test_o*.py",
+    "reader_client/": "stories/test_[rw]*.py",
+    "tidegauge/tables/": "faults/spark/test_follow.py",
+    "spark_source/(checkpoints|operators|sink|source)/": "stories/spark/test_*.py faults/spark/test_[frw]*.py",
+}
 _PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 _PAIRS += [(ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub)]
 _SWAPPED = dict(_PAIRS) | {after: before for before, after in _PAIRS}
 _LISTS = {ast.List, ast.ListComp, ast.Tuple, ast.JoinedStr}
 _LOGGED = {"debug", "info", "warning", "error", "exception"}
-# A stage is cheaper than the next one, and its tests run in one process.
-_STAGES = {"unit": 0, "property": 0, "conformance": 0, "simulation": 1, "spark": 3, "lake": 4}
-_REAL_PROCESSES = 2
-_STAGE_S = 60
-_GONE = "gone"
-_NO_ATTRIBUTE = ("assignment", "__init__")
+_QUICK_S = 60
 
 
 class Mutant(NamedTuple):
@@ -39,70 +51,59 @@ class Mutant(NamedTuple):
 
     file: str
     function: str
-    operator: str
     before: str
     after: str
     number: int = 0
 
-    def __str__(self) -> str:
-        return f"{self.file} {self.function}: {self.before} → {self.after}"
 
-
-class Place(NamedTuple):
-    """Where a tree has a mutant: the statement as a trace names it, and the node to replace."""
-
-    statement: str
-    node: ast.expr | ast.stmt
-
-
-def find(tree: Path) -> dict[Mutant, Place]:
-    """Find all mutants of a tree, always in the same order."""
-    places: dict[Mutant, Place] = {}
-    for file in files_of(tree):
-        for function, line, operator, node, new in _walk(ast.parse((tree / file).read_text())):
-            mutant = Mutant(file, function, operator, ast.unparse(node), ast.unparse(new))
-            while mutant in places:
+def find(tree: Path) -> dict[Mutant, ast.expr | ast.stmt]:
+    """Find all mutants of a tree, always in the same order, with the nodes that they replace."""
+    nodes: dict[Mutant, ast.expr | ast.stmt] = {}
+    files = (path.relative_to(tree).as_posix() for path in sorted(tree.glob("*/**/*.py")))
+    for file in filter(re.compile("|".join(REAL)).match, files):
+        for function, node, new in _walk(ast.parse((tree / file).read_text())):
+            mutant = Mutant(file, function, ast.unparse(node), ast.unparse(new))
+            while mutant in nodes:
                 mutant = mutant._replace(number=mutant.number + 1)
-            places[mutant] = Place(f"{file}:{line}", node)
-    return places
+            nodes[mutant] = node
+    return nodes
 
 
-def _walk(node: ast.AST, scope: str = "", line: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Yield each change with its function, and with the line of its statement."""
+def _walk(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]]:
+    """Yield each change with its function; any test notices an attribute that no object has."""
     for child in ast.iter_child_nodes(node):
         called = getattr(getattr(child, "value", child), "func", None)
         if isinstance(child, ast.arguments | ast.Assert | ast.JoinedStr):
             continue
         if isinstance(called, ast.Attribute) and called.attr in _LOGGED:
             continue
-        at = child.lineno if isinstance(child, ast.stmt) else line
-        yield from ((scope, at, *change) for change in _changes(child))
+        if not (isinstance(child, ast.Assign) and scope.endswith("__init__")):
+            yield from ((scope, *change) for change in _changes(child))
         is_scope = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        inner = f"{scope}.{child.name}".removeprefix(".") if is_scope else scope
-        yield from _walk(child, inner, at)
+        yield from _walk(child, f"{scope}.{child.name}".strip(".") if is_scope else scope)
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST]]:  # noqa: C901 (a list)
-    """Yield what may change at a node: the operator, what it replaces, and by what."""
+def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]:  # noqa: C901 (a list)
+    """Yield what may be replaced at a node, and by what."""
     match node:
         case ast.Compare(left, ops, comparators):
             for index, op in enumerate(ops):
                 swapped = [*ops[:index], _SWAPPED[type(op)](), *ops[index + 1 :]]
-                yield "comparison", node, ast.Compare(left, swapped, comparators)
+                yield node, ast.Compare(left, swapped, comparators)
         case ast.BoolOp(op, values):
-            yield "and/or", node, ast.BoolOp(_SWAPPED[type(op)](), values)
+            yield node, ast.BoolOp(_SWAPPED[type(op)](), values)
         case ast.UnaryOp(ast.Not(), operand):
-            yield "not", node, operand
+            yield node, operand
         case ast.If(test) | ast.While(test) | ast.IfExp(test):
             if isinstance(test, ast.Name | ast.Attribute | ast.Call):
-                yield "not", test, ast.UnaryOp(ast.Not(), test)
+                yield test, ast.UnaryOp(ast.Not(), test)
         case ast.BinOp(left, ast.Add() | ast.Sub() as op, right):
             if not _LISTS & {type(left), type(right)}:
-                yield "+/-", node, ast.BinOp(left, _SWAPPED[type(op)](), right)
-        case ast.Expr(ast.Call() | ast.Await(ast.Call())):
-            yield "call", node, ast.Pass()
-        case ast.AugAssign() | ast.Assign([ast.Attribute() | ast.Subscript()]):
-            yield "assignment", node, ast.Pass()
+                yield node, ast.BinOp(left, _SWAPPED[type(op)](), right)
+        case ast.Expr(ast.Call() | ast.Await(ast.Call())) | ast.AugAssign():
+            yield node, ast.Pass()
+        case ast.Assign([ast.Attribute() | ast.Subscript()]):
+            yield node, ast.Pass()
 
 
 def change(source: str, mutant: Mutant, node: ast.expr | ast.stmt) -> str:
@@ -114,101 +115,112 @@ def change(source: str, mutant: Mutant, node: ast.expr | ast.stmt) -> str:
     return b"".join([*lines[:first], begin, text.encode(), end, *lines[last + 1 :]]).decode()
 
 
-def draw(places: dict[Mutant, Place], run: set[str], seed: int, count: int) -> list[Mutant]:
-    """Draw mutants of statements that are run."""
-    order = random.Random(seed).sample([*places], len(places))
-    drawn = [mutant for mutant in order if places[mutant].statement in run]
-    # Any test notices an attribute that no object has.
-    drawn = [each for each in drawn if (each.operator, each.function[-8:]) != _NO_ATTRIBUTE]
-    return drawn[:count]
+def run(copy: Path, *tests: str, limit_s: int = 3600, **variables: str) -> list[str]:
+    """Return the tests that fail; ``limit_s`` bounds the time of the processor."""
+    (copy / "arguments").write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "@arguments"]
+    environment = os.environ | {"PYTHONPATH": str(copy)} | variables
+    with TemporaryFile("w+") as output:
+        process = subprocess.Popen(  # noqa: S603 (of this repository)
+            command,
+            cwd=copy,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
+        status = process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        output.seek(0)
+        failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output.read(), re.MULTILINE)
+    return failed if failed or not status else [f"pytest ended with {status}"]
 
 
-def judge(
-    tree: Path, places: dict[Mutant, Place], runs: list[Run], mutants: list[Mutant]
-) -> Iterator[dict[str, Any]]:
-    """Yield the result of each mutant; a mutant of another tree may have other names here."""
-    with copied(tree) as copy:
-        for mutant in mutants:
-            texts = {str(each): each for each in places if each[1:3] == mutant[1:3]}
-            close = [] if mutant in places else get_close_matches(str(mutant), texts, 1, 0.8)
-            here = texts[close[0]] if close else mutant
-            started = time.monotonic()
-            killer = _killer(copy, runs, here, places[here]) if here in places else _GONE
-            seconds = round(time.monotonic() - started)
-            yield {"mutant": mutant, "as": here, "killer": killer, "seconds": seconds}
+def cover(copy: Path, path: Path) -> None:
+    """Run the quick tests once, and record which lines each of them runs, and for how long."""
+    (copy / ".coveragerc").write_text("[run]\nrelative_files = true\n")
+    packages = {f"--cov={area.partition('/')[0].strip('()')}" for area in REAL}
+    options = [
+        "--numprocesses=2",
+        "--cov-context=test",
+        "--cov-report=",
+        f"--junit-xml={path}.xml",
+    ]
+    folders = [f"tests/{folder}" for folder in QUICK]
+    failed = run(copy, *packages, *options, *folders, COVERAGE_FILE=str(path))
+    print(f"tests that fail without a mutant, and so judge none: {failed}")
 
 
-def _killer(copy: Path, runs: list[Run], mutant: Mutant, place: Place) -> str | None:
-    """Return the first test that fails under a mutant."""
-    path = copy / mutant.file
-    source = path.read_text()
-    path.write_text(change(source, mutant, place.node))
+def judges(path: Path, mutant: Mutant, node: ast.expr | ast.stmt) -> list[str]:
+    """Choose quick tests that run a node: first those that run most of its file in a second."""
+    seconds = {
+        f"{case.attrib['classname'].replace('.', '/')}.py::{case.attrib['name']}": case.attrib[
+            "time"
+        ]
+        for case in ET.parse(f"{path}.xml").iter("testcase")  # noqa: S314 (our own)
+        if case.find("failure") is case.find("error") is None
+    }
+    data = CoverageData(str(path))
+    data.read()
+    by_line = data.contexts_by_lineno(mutant.file)
+    tests = {line: {each.partition("|")[0] for each in by_line[line]} for line in by_line}
+    run_lines = Counter(chain.from_iterable(tests.values()))
+    lines = range(node.lineno, (node.end_lineno or 0) + 1)
+    chosen = {test for line in lines for test in tests.get(line, ()) if test in seconds}
+    order = sorted(chosen, key=lambda test: (float(seconds[test]) / run_lines[test], test))
+    spent = accumulate(float(seconds[test]) for test in order)
+    return [test for test, until in zip(order, spent, strict=True) if until < _QUICK_S]
+
+
+def judge(copy: Path, path: Path, mutant: Mutant, node: ast.expr | ast.stmt) -> list[str]:
+    """Return what fails under a mutant; real processes have to fail twice."""
+    patterns = next(REAL[area] for area in REAL if re.match(area, mutant.file)).split()
+    real = [
+        str(file.relative_to(copy)) for each in patterns for file in copy.glob(f"tests/{each}")
+    ]
+    source = (copy / mutant.file).read_text()
+    (copy / mutant.file).write_text(change(source, mutant, node))
     try:
-        failures = (_failure(copy, stage) for stage in _stages(runs, place.statement))
-        return next(filter(None, failures), None)
+        quick = judges(path, mutant, node)
+        failed = run(copy, "-x", *quick, limit_s=4 * _QUICK_S) if quick else []
+        return failed or (run(copy, "-x", *real) and run(copy, "-x", *real))
     finally:
-        path.write_text(source)
-
-
-def _stages(runs: list[Run], statement: str) -> Iterator[list[Run]]:
-    """Yield the runs that judge a statement, first those that run most of its file in a second."""
-    file = statement.partition(":")[0] + ":"
-    judges = [run for run in runs if statement in run.statements]
-    judges.sort(key=lambda run: run.processor_s / sum(file in each for each in run.statements))
-    for _, group in groupby(sorted(judges, key=_stage), _stage):
-        stage = list(group)
-        spent = list(accumulate(run.processor_s for run in stage))
-        yield stage[: max(1, bisect_right(spent, _STAGE_S))]
-
-
-def _stage(run: Run) -> int:
-    return _STAGES.get(Path(run.file).parent.name, _REAL_PROCESSES)
-
-
-def _failure(copy: Path, stage: list[Run]) -> str | None:
-    """Return the first test that fails; real processes have to fail twice."""
-    environment, files = stage[0].environment, [run.file for run in stage]
-    skipped = [f"--deselect={test}" for run in stage for test in run.failed]
-    limit_s = 60 + 3 * round(sum(run.processor_s for run in stage))
-    while failed := run_tests(copy, environment, "-x", *skipped, *files, limit_s=limit_s):
-        test = failed[0]
-        is_sure = _stage(stage[0]) < _REAL_PROCESSES or "::" not in test
-        if is_sure or run_tests(copy, environment, test, limit_s=limit_s):
-            return test
-        skipped.append(f"--deselect={test}")
-    return None
-
-
-def report(results: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
-    """Print how many are killed, and the others with what killed them in the other tree."""
-    left = [result for result in results if result["killer"] in {None, _GONE}]
-    print(f"{len(results) - len(left)} of {len(results)} killed")
-    killers = {Mutant(*result["mutant"]): result["killer"] for result in others}
-    for result in left:
-        mutant = Mutant(*result["mutant"])
-        there = f"; there {killers[mutant]}" if mutant in killers else ""
-        print(f"{result['killer'] or 'survives'}: {mutant}{there}")
+        (copy / mutant.file).write_text(source)
 
 
 def main() -> None:
-    """Judge the mutants that have no result yet, and report all."""
+    """Judge the mutants that have no result yet, and print how many are killed."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
-    for name in ("tree", "trace", "results"):
-        parser.add_argument(name, type=Path)
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("results", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=150)
-    parser.add_argument("--same-as", type=Path, help="judge the mutants of these results")
+    parser.add_argument("--same-as", type=Path, help="judge the survivors of these results")
     given = parser.parse_args()
-    runs, places = read_runs(given.trace), find(given.tree)
-    run = {statement for each in runs for statement in each.statements}
-    others = read(given.same_as) if given.same_as else []
-    mutants = [Mutant(*other["mutant"]) for other in others]
-    mutants = mutants or draw(places, run, given.seed, given.count)
-    judged = {Mutant(*result["mutant"]) for result in read(given.results)}
-    mutants = [mutant for mutant in mutants if mutant not in judged]
-    for result in judge(given.tree.resolve(), places, runs, mutants):
-        append(given.results, result)
-    report(read(given.results), others)
+    nodes, path = find(given.tree), given.results.with_suffix(".coverage").resolve()
+    mutants = random.Random(given.seed).sample([*nodes], given.count)
+    if given.same_as:
+        mutants = [mutant for mutant, failed in read(given.same_as).items() if not failed]
+    left_out = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__")
+    with TemporaryDirectory(prefix="mutants-") as directory:
+        copy = shutil.copytree(given.tree, Path(directory, "tree"), ignore=left_out)
+        if not path.exists():
+            cover(copy, path)
+        for mutant in (each for each in mutants if each not in read(given.results)):
+            failed = judge(copy, path, mutant, nodes[mutant]) if mutant in nodes else ["gone"]
+            with given.results.open("a") as results:
+                results.write(json.dumps([mutant, failed]) + "\n")
+            print(" → ".join(mutant[:4]), failed[:1] or "SURVIVES", flush=True)
+    killed = [*read(given.results).values()]
+    print(f"{sum(map(bool, killed))} of {len(killed)} killed")
+
+
+def read(results: Path) -> dict[Mutant, list[str]]:
+    """Read results, which may not exist yet."""
+    lines = results.read_text().splitlines() if results.exists() else []
+    return {Mutant(*mutant): failed for mutant, failed in map(json.loads, lines)}
 
 
 if __name__ == "__main__":
