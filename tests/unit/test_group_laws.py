@@ -79,3 +79,4 @@ def test_a_reader_does_not_go_back_before_a_segment_whose_successors_are_open() 
     state = replace(_with(a=ReaderState(1)), completed={ZERO: 10}, unassigned={TWO: 0})
     with pytest.raises(InvalidTransitionError, match="go back to a checkpoint instead"):
         go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 9})
+    assert go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 10}).completed == {ZERO: 10}
