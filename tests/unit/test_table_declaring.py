@@ -1,8 +1,12 @@
 """One query declares a table's time, by the notes that are kept and by what its checkpoint remembers."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from spark_source.errors import TableTakenError
+from spark_source.errors import InvalidOptionError, TableTakenError
+from spark_source.sink.engines import Iceberg
 from tests.declared_table import DiesError, Query, Table
 from tidegauge.tables.declaring import Declarer, Memory
 from tidegauge.tables.errors import TwoJobsError
@@ -202,3 +206,23 @@ def test_what_a_checkpoint_remembers_survives_as_text() -> None:
     assert former == Memory("8b1c", begun=None)
     assert not former.is_behind(5, 5)
     assert former.is_behind(4, 5)
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ({}, "none named 'lake'; set spark.sql.catalog.lake, or correct"),
+        ({"spark.wap.id": "audit"}, "spark.wap.id.*commits would not go to branch main"),
+        (
+            {"spark.wap.branch": "audit"},
+            "spark.wap.branch.*commits would not go to branch main",
+        ),
+    ],
+)
+def test_a_session_that_would_commit_elsewhere_is_refused(
+    conf: dict[str, str], told: str
+) -> None:
+    known = {"spark.sql.catalog.lake": "a class"} if conf else {}
+    session: Any = SimpleNamespace(conf=known | conf)
+    with pytest.raises(InvalidOptionError, match=told):
+        Iceberg("lake.hourly").check(session)
