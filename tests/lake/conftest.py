@@ -44,18 +44,8 @@ def lake(whole_lake: Lake) -> Lake:
 @pytest.fixture
 def delta(lake: Lake) -> Lake:
     """The same, where the format is Delta."""
-    return _only(lake, "delta")
-
-
-@pytest.fixture
-def iceberg(lake: Lake) -> Lake:
-    """The same, where the format is Iceberg."""
-    return _only(lake, "iceberg")
-
-
-def _only(lake: Lake, wanted: str) -> Lake:
-    if lake.format != wanted:
-        pytest.skip(f"this is about {wanted}")
+    if lake.format != "delta":
+        pytest.skip("this is about delta")
     return lake
 
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Literal
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
@@ -68,16 +68,6 @@ class History:
         else:
             self._opened().append(rows, snapshot_properties=said)
 
-    def compact(self, spark: SparkSession) -> None:
-        """Make few files of many, with the rows as they are."""
-        if self.lake.format == "delta":
-            DeltaTable(self.table).optimize.compact()
-        else:
-            options = "map('rewrite-all', 'true')"
-            spark.sql(
-                f"CALL lake.system.rewrite_data_files(table => '{self.table}', options => {options})"
-            )
-
     def version(self) -> int:
         """Tell the newest version."""
         return next(self.lake.log(self.name).newest_first()).version
@@ -124,7 +114,7 @@ class Writers:
         ]
         former = self._history.until
         if kind == "compact":
-            self._history.compact(self._spark)
+            self._history.lake.compact(self._spark, self._history.name)
         elif kind == "foreign":
             self._history.commit(times)
         elif kind == "note":

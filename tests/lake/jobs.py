@@ -39,20 +39,15 @@ class Job:
         self.sink = TableSink(options)
         self._number = len(list((folder / "offsets").iterdir()))
 
-    def batch(self, *times: int, bound: int | None, again: bool = False) -> int:
+    def batch(self, *times: int, bound: int | None, again: bool = False) -> None:
         """Append rows with these times, behind which the sources have come to a bound."""
         self._number -= again
         number, self._number = self._number, self._number + 1
-        self.log(number, bound)
-        keys = [f"{self.checkpoint.name}-{number}-{place}" for place in range(len(times))]
-        self.sink(rows(self._spark, *zip(keys, times, strict=True)), number)
-        return number
-
-    def log(self, number: int, bound: int | None) -> None:
-        """Write how far a batch goes."""
         end = json.dumps({"stream_id": "s", "bound": bound})
         entry = f'v1\n{{"batchWatermarkMs":0}}\n{end}'
         (self.checkpoint / "offsets" / str(number)).write_text(entry)
+        keys = [f"{self.checkpoint.name}-{number}-{place}" for place in range(len(times))]
+        self.sink(rows(self._spark, *zip(keys, times, strict=True)), number)
 
 
 def rows(spark: SparkSession, *found: tuple[str, int]) -> DataFrame:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,11 @@ from tidegauge.tables.logs import TableLog, open_log
 JARS = os.environ.get("TIDEGAUGE_LAKE_JARS", "")
 """Of one format; without them there are no tests of lakes."""
 _CATALOG = "lake"
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FROM_FIRST: Mapping[str, Mapping[str, Any]] = {
+    "delta": {"startingVersion": 0, "maxFilesPerTrigger": 1},
+    "iceberg": {"streaming-max-files-per-micro-batch": 1},
+}
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -60,6 +66,7 @@ class Lake:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "1")
             .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
             .config("spark.sql.warehouse.dir", str(self.folder / "warehouse"))
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
@@ -108,9 +115,10 @@ class Lake:
         return spark.table(self.sql(name))
 
     def stream(self, spark: SparkSession, name: str, **options: Any) -> DataFrame:
-        """Read a table as a stream."""
+        """Read a table as a stream, without options from its first commit, a file a batch."""
+        given = options or _FROM_FIRST[self.format]
         name = self.table(name) if self.format == "delta" else self.sql(name)
-        return spark.readStream.format(self.format).options(**options).load(name)
+        return spark.readStream.format(self.format).options(**given).load(name)
 
     def go_back(self, spark: SparkSession, name: str, commits: int) -> None:
         """Take back all but the first commits: RESTORE a Delta table, roll an Iceberg one back."""
@@ -120,6 +128,20 @@ class Lake:
         snapshots = self.read(spark, f"{name}.snapshots").orderBy("committed_at").collect()
         back = f"'{self.table(name)}', {snapshots[commits - 1]['snapshot_id']}"
         spark.sql(f"CALL {_CATALOG}.system.rollback_to_snapshot({back})")
+
+    def compact(self, spark: SparkSession, name: str) -> None:
+        """Make few files of many, with the rows as they are."""
+        if self.format == "delta":
+            spark.sql(f"OPTIMIZE {self.sql(name)}")
+            return
+        table = f"table => '{self.table(name)}', options => map('rewrite-all', 'true')"
+        spark.sql(f"CALL {_CATALOG}.system.rewrite_data_files({table})")
+
+    def drop(self, spark: SparkSession, name: str) -> None:
+        """Remove a table, so that it can be made again."""
+        spark.sql(f"DROP TABLE {self.sql(name)}")
+        if self.format == "delta":
+            rmtree(self.table(name), ignore_errors=True)
 
     @property
     def _settings(self) -> Mapping[str, str]:

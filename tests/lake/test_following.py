@@ -1,11 +1,8 @@
 """Queries over followed tables emit what a batch over the same versions does, and emit it again."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -25,26 +22,19 @@ from tests.lake.seeded import FarTicks, LiveTicks
 from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.service.api import Api
-from tests.spark.draining import DRAINS
 from tests.spark.processors import Visits
 from tidegauge.tables import newest_note
 
-_FROM_FIRST = {
-    "delta": {"startingVersion": 0, "maxFilesPerTrigger": 1},
-    "iceberg": {"streaming-max-files-per-micro-batch": 1},
-}
+Start = tuple[type[TickDataSource], dict[str, Any]]
+"""A source of ticks, and options of the source of the table."""
 _FAILS = "it fails"
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def followed(
     spark: SparkSession, history: History, checkpoint: str, *, how: Any = None, **options: Any
 ) -> DataFrame:
     given = {"operators": "windows", "catalog": history.lake.catalog, **(how or {})}
-    read = history.lake.stream(
-        spark, history.name, **(options or _FROM_FIRST[history.lake.format])
-    )
+    read = history.lake.stream(spark, history.name, **options)
     return follow(read, table=history.table, event_time="at", checkpoint=checkpoint, **given)
 
 
@@ -61,9 +51,7 @@ class Seen:
     checkpoint: str
     runs: list[dict[int, list[Any]]] = field(default_factory=list)
 
-    def start(
-        self, df: DataFrame, *, fails_at: int | None = None, **how: Any
-    ) -> StreamingQuery:
+    def start(self, df: DataFrame, *, fails_at: int | None = None) -> StreamingQuery:
         """Start the query, or start it again; it fails when it has put out a batch."""
         seen: dict[int, list[Any]] = {}
         self.runs.append(seen)
@@ -74,25 +62,16 @@ class Seen:
                 raise RuntimeError(_FAILS)
 
         writer = df.writeStream.foreachBatch(take).outputMode("append")
-        if how:
-            writer = writer.trigger(**how)
         return writer.option("checkpointLocation", self.checkpoint).start()
 
     @property
-    def bounds(self) -> dict[int, int | None]:
-        """The bound in the offset log, by batch; of several, the least."""
-        found = {}
-        for entry in (Path(self.checkpoint) / "offsets").glob("[0-9]*"):
-            lines = entry.read_text().splitlines()[2:]
-            bounds = [json.loads(line)["bound"] for line in lines if '"bound"' in line]
-            found[int(entry.name)] = None if None in bounds else min(bounds)
-        return found
-
-    @property
     def bound(self) -> int | None:
-        """The newest of these."""
-        bounds = self.bounds
-        return bounds[max(bounds)] if bounds else None
+        """The bound in the newest entry of the offset log; of several, the least."""
+        entries = (Path(self.checkpoint) / "offsets").glob("[0-9]*")
+        newest = max(entries, key=lambda entry: int(entry.name), default=None)
+        lines = [] if newest is None else newest.read_text().splitlines()[2:]
+        bounds = [json.loads(line)["bound"] for line in lines if '"bound"' in line]
+        return None if None in bounds else min(bounds, default=None)
 
     def until_bound(self, query: StreamingQuery, bound: int | None) -> None:
         """Wait until a query is at a bound and has put out what that allows; then stop it."""
@@ -124,29 +103,29 @@ def _by_hour(df: DataFrame) -> DataFrame:
 
 
 def tell(
-    spark: SparkSession, lake: Lake, folder: Path, seed: int, *sources: type[TickDataSource]
+    spark: SparkSession, lake: Lake, folder: Path, seed: int, *starts: Start
 ) -> tuple[History, list[Seen]]:
-    """Run a query with each source of ticks, while a history goes on.
+    """Run a query for each start, while a history goes on.
 
     It fails in its sink. When it repeats the batch, more commits are there.
     """
     history = History(lake, f"story{seed}")
     writers = Writers(history, spark, seed)
     writers.go_on("rows", "rows", *writers.shuffled("rows", "foreign", "compact", "late"))
-    told, frames = list[Seen](), list[DataFrame]()
-    for source in sources:
-        told.append(Seen(str(folder / f"{source.__name__}{seed}")))
+    runs = list[tuple[Seen, DataFrame]]()
+    for number, (source, options) in enumerate(starts):
+        seen = Seen(str(folder / f"{seed}-{number}"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(spark_source.frames.follow, "TickDataSource", source)
-            frames.append(_by_hour(followed(spark, history, told[-1].checkpoint)))
-    runs = list(zip(told, frames, strict=True))
+            rows = followed(spark, history, seen.checkpoint, **options)
+        runs.append((seen, _by_hour(rows)))
     for query in [seen.start(hours, fails_at=2) for seen, hours in runs]:
         with pytest.raises(StreamingQueryException, match=_FAILS):
             query.awaitTermination()
     writers.go_on(*writers.shuffled("rows", "foreign", "compact", "late"), "rows", "note")
     for seen, query in [(seen, seen.start(hours)) for seen, hours in runs]:
         seen.until_bound(query, history.until)
-    return history, told
+    return history, [seen for seen, _ in runs]
 
 
 def check(history: History, seen: Seen) -> None:
@@ -173,159 +152,87 @@ def test_a_query_emits_what_a_batch_over_the_same_versions_does_also_where_it_is
     lake_spark: SparkSession, lake: Lake, tmp_path: Path, effort: Effort
 ) -> None:
     """And with ticks that tell more than was planned, it does not."""
-    sources: list[type[TickDataSource]] = [TickDataSource, FarTicks, LiveTicks]
-    for seed in range(1, effort.times("histories of tables", short=1, long=25) + 1):
-        history, told = tell(lake_spark, lake, tmp_path, seed, *sources)
-        check(history, told[0])
-        assert history.late
-        for seen in told[1:]:
-            with pytest.raises(AssertionError, match=r"windows are others|rows are lost"):
-                check(history, seen)
-        del sources[1:]
-
-
-def test_each_start_of_a_delta_table_knows_what_it_has_read(
-    lake_spark: SparkSession, delta: Lake, tmp_path: Path
-) -> None:
-    """Nothing is complete while the files of a first snapshot are read, which come in any order."""
-    history = History(delta, "starts")
-    writers = Writers(history, lake_spark, 3)
-    writers.go_on("rows", "rows")
-    of_third = len(history.on_time)
-    writers.go_on("rows")
-    of_latest = len(history.on_time)
-    starts: dict[str, dict[str, Any]] = {
-        "none": {},
-        "2": {"startingVersion": 2},
-        "latest": {"startingVersion": "latest"},
-    }
-    seen = {name: Seen(str(tmp_path / name)) for name in starts}
-    queries = {}
-    for name, start in starts.items():
-        read = followed(
-            lake_spark, history, seen[name].checkpoint, maxFilesPerTrigger=1, **start
-        )
-        queries[name] = seen[name].start(read.select("id", F.unix_millis("at")))
-    wait_until(lambda: _runs(queries["latest"]) and bool(seen["latest"].bounds))
-    writers.go_on("rows")
-    for name, query in queries.items():
-        seen[name].until_bound(query, history.until)
-        _check_bounds(seen[name])
-    ids = {name: sorted(number for number, _ in one.rows) for name, one in seen.items()}
-    every = sorted(history.on_time)
-    assert ids == {"none": every, "2": every[of_third:], "latest": every[of_latest:]}
-    files = 3
-    assert [seen["none"].bounds[number] for number in range(files)] == [None] * files
-    assert seen["2"].bounds[0] is None
-
-
-def _check_bounds(seen: Seen) -> None:
-    """Assert that no row comes behind a bound that was told in a batch before."""
-    (batches,) = seen.runs
-    for number, bound in seen.bounds.items():
-        later = [time for one, rows in batches.items() if one > number for _, time in rows]
-        assert bound is None or all(time >= bound for time in later)
-
-
-def test_a_table_that_was_made_again_fails_the_query_that_read_it(
-    lake_spark: SparkSession, lake: Lake, checkpoint: str
-) -> None:
-    """The source of the format says so, or the ticks, whichever is asked first."""
-    seen = Seen(checkpoint)
-    secret = {"password": "hunter2"}
-
-    def told() -> DataFrame:
-        history = History(lake, "again")
-        history.commit([BEGIN, BEGIN + 2 * HOUR], BEGIN + HOUR)
-        how = (
-            {"catalog": {**lake.catalog, **secret}}
-            if lake.catalog
-            else {"storage_options": secret}
-        )
-        return _by_hour(followed(lake_spark, history, checkpoint, how=how))
-
-    hours = told()
-    if DRAINS:
-        query = seen.start(hours, availableNow=True)
-        query.awaitTermination()
-    else:
-        seen.until_bound(seen.start(hours), BEGIN + HOUR)
-    assert seen.rows == [(BEGIN, [0])]
+    right: list[Start] = [(TickDataSource, {})]
     if lake.format == "delta":
-        rmtree(lake.table("again"))
-    else:
-        lake_spark.sql(f"DROP TABLE {lake.sql('again')}")
-    hours = told()
-    refused = r"made again|re-created a table|expired or removed"
-    with pytest.raises(StreamingQueryException, match=refused) as failed:
-        seen.start(hours).awaitTermination()
-    assert "hunter2" not in str(failed.value)
-    assert "hunter2" not in hours._jdf.queryExecution().toString()
+        # Nothing is complete while the files of a first snapshot are read, in any order.
+        right.append((TickDataSource, {"maxFilesPerTrigger": 1}))
+    history, told = tell(lake_spark, lake, tmp_path, 1, *right, (FarTicks, {}), (LiveTicks, {}))
+    assert history.late
+    for seen in told[:-2]:
+        check(history, seen)
+    for seen in told[-2:]:
+        with pytest.raises(AssertionError, match=r"windows are others|rows are lost"):
+            check(history, seen)
+    for seed in range(2, effort.times("histories of tables", short=1, long=25) + 1):
+        history, (seen,) = tell(lake_spark, lake, tmp_path, seed, right[0])
+        check(history, seen)
 
 
-def test_after_a_restore_a_new_checkpoint_reads_the_table_as_it_is(
+def test_what_is_taken_back_or_made_again_fails_a_query_and_no_secret_is_shown(
     lake_spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    """On Delta the old one can go on, and keeps what was taken back."""
-    history, old, new = (
-        History(lake, "back"),
-        Seen(str(tmp_path / "old")),
-        Seen(str(tmp_path / "new")),
-    )
+    """A new checkpoint reads the table as it is; on Delta the old one can keep what it had."""
+    history = History(lake, "back")
+    old, new = (Seen(str(tmp_path / name)) for name in ("old", "new"))
+    secret = {"password": "hunter2"}
+    how: dict[str, Any] = {"storage_options": secret}
+    if lake.catalog:
+        how = {"catalog": {**lake.catalog, **secret}}
 
     def start(seen: Seen, **options: Any) -> StreamingQuery:
-        read = followed(lake_spark, history, seen.checkpoint, **options)
-        return seen.start(_by_hour(read))
+        hours = _by_hour(followed(lake_spark, history, seen.checkpoint, how=how, **options))
+        assert "hunter2" not in hours._jdf.queryExecution().toString()
+        return seen.start(hours)
+
+    def fails(seen: Seen, refused: str) -> None:
+        with pytest.raises(StreamingQueryException, match=refused) as failed:
+            start(seen).awaitTermination()
+        assert "hunter2" not in str(failed.value)
 
     for hour in range(3):
         history.commit([BEGIN + hour * HOUR], BEGIN + (hour + 1) * HOUR)
     old.until_bound(start(old), history.until)
     lake.go_back(lake_spark, history.name, 2)
     history.commit([BEGIN + 3 * HOUR], BEGIN + 4 * HOUR)
-    refused = r"DELTA_SOURCE_IGNORE_DELETE|Snapshot.parentId\(\)\" is null"
-    with pytest.raises(StreamingQueryException, match=refused):
-        start(old).awaitTermination()
+    fails(old, r"DELTA_SOURCE_IGNORE_DELETE|Snapshot.parentId\(\)\" is null")
     new.until_bound(start(new, maxFilesPerTrigger=9), history.until)
     assert sorted(new.rows) == [(BEGIN, [0]), (BEGIN + HOUR, [1]), (BEGIN + 3 * HOUR, [3])]
     if lake.format == "delta":
         old.until_bound(start(old, skipChangeCommits=True), history.until)
         assert sorted(old.rows) == [(BEGIN + hour * HOUR, [hour]) for hour in range(4)]
-
-
-@dataclass
-class Noted:
-    """A table whose commits say nothing: its writer notes time to a stream."""
-
-    history: History
-    api: Api
-
-    def commit(self, times: list[int], until: int) -> None:
-        self.history.commit(times, until)
-        self.api.note("writer", until, self.history.version() + 1)
-
-
-@pytest.fixture
-def noted(shared_server: ServerProcess, lake: Lake) -> Iterator[Noted]:
-    with Api(shared_server.url, f"lake/{lake.format}-{lake.space}") as api:
-        api.create(mark_resolution_ms=0)
-        yield Noted(History(lake, "noted", notes=False), api)
+    lake.drop(lake_spark, history.name)
+    history.commit([BEGIN], BEGIN + HOUR)
+    # The source of the format says so, or the ticks, whichever is asked first.
+    fails(new, r"made again|re-created a table|expired or removed")
 
 
 def test_a_query_over_two_tables_promises_the_least_of_both(
-    lake_spark: SparkSession,
-    lake: Lake,
-    tmp_path: Path,
-    noted: Noted,
-    shared_server: ServerProcess,
+    lake_spark: SparkSession, lake: Lake, tmp_path: Path, shared_server: ServerProcess
 ) -> None:
     """One table's marks are in its commits, the other's in the service; a third is not followed."""
-    own, seen = History(lake, "own"), Seen(str(tmp_path / "checkpoint"))
-    own.commit([BEGIN + 2 * HOUR], BEGIN + 2 * HOUR)
-    noted.commit([BEGIN + HOUR], BEGIN + HOUR)
-    at_service = {"url": shared_server.url, "stream": noted.api.name}
-    one = followed(lake_spark, own, seen.checkpoint)
-    other = followed(lake_spark, noted.history, seen.checkpoint, how=at_service)
-    both = one.select("id", "event_time").unionByName(other.select("id", "event_time"))
+    own, other = History(lake, "own"), History(lake, "other", notes=False)
+    stream, seen = f"lake/{lake.format}-{lake.space}", Seen(str(tmp_path / "checkpoint"))
+
+    def commit(history: History, hours: int) -> None:
+        history.commit([BEGIN + hours * HOUR], BEGIN + hours * HOUR)
+        if not history.notes:
+            with Api(shared_server.url, stream) as api:
+                api.note("writer", BEGIN + hours * HOUR, history.version() + 1)
+
+    with Api(shared_server.url, stream) as api:
+        api.create(mark_resolution_ms=0)
+    commit(own, 2)
+    commit(other, 1)
+    frames = [
+        followed(lake_spark, own, seen.checkpoint),
+        followed(
+            lake_spark,
+            other,
+            seen.checkpoint,
+            how={"url": shared_server.url, "stream": stream},
+        ),
+    ]
+    one, two = (frame.select("id", "event_time") for frame in frames)
 
     def start(df: DataFrame) -> StreamingQuery:
         return append_to_table(
@@ -334,23 +241,22 @@ def test_a_query_over_two_tables_promises_the_least_of_both(
             event_time="event_time",
             checkpoint=seen.checkpoint,
             note_every="0 ms",
-            job="both",
             **lake.how,
         )
 
     third = lake.stream(lake_spark, "own").selectExpr("id", "at AS event_time")
     with pytest.raises(GuessedWatermarkError, match="it reads a stream of"):
-        start(both.unionByName(third))
+        start(one.unionByName(two).unionByName(third))
+    query = start(one.unionByName(two))
 
-    def is_told(query: StreamingQuery, until: int) -> bool:
+    def is_told(hours: int) -> bool:
         found = newest_note(lake.table("both"), catalog=lake.catalog)
-        return _runs(query) and found is not None and found.time == until
+        return _runs(query) and found is not None and found.time == BEGIN + hours * HOUR
 
-    query = start(both)
     try:
-        wait_until(partial(is_told, query, BEGIN + HOUR))
-        noted.commit([BEGIN + 3 * HOUR], BEGIN + 3 * HOUR)
-        wait_until(partial(is_told, query, BEGIN + 2 * HOUR))
+        wait_until(lambda: is_told(1))
+        commit(other, 3)
+        wait_until(lambda: is_told(2))
     finally:
         query.stop()
     rows = lake.read(lake_spark, "both").select(F.unix_millis("event_time")).collect()
@@ -362,31 +268,23 @@ def test_operators_of_ours_hand_out_each_row_or_tell_that_it_is_late(
 ) -> None:
     """A processor over Delta, windows over Iceberg; the tables have neither segments nor offsets."""
     history, seen = History(lake, "rows"), Seen(checkpoint)
-    writers = Writers(history, lake_spark, 7)
-    writers.go_on("rows", "rows", "late", "rows")
+    Writers(history, lake_spark, 7).go_on("rows", "rows", "late", "rows")
     assert history.until is not None
     history.commit([], history.until + 4 * HOUR)
     place = {"segment": F.lit(0), "offset": F.lit(0)}
     shown = {"key": F.lit("k"), "number": F.col("id"), "shown": F.lit("")}
     rows = followed(lake_spark, history, checkpoint).withColumns(place | shown)
-    lake_spark.conf.set(_PROVIDER, _ROCKSDB)
-    try:
-        query = seen.start(_handled(rows, lake))
-        seen.until_bound(query, history.until)
-    finally:
-        lake_spark.conf.unset(_PROVIDER)
+    if lake.format == "delta":
+        visits = process(rows, Visits(), columns=["number", "shown"], buckets=1)
+        told = visits.frame.where("output <> 'silent'")
+        handled = told.selectExpr("output", "coalesce(main.number, late.number)")
+    else:
+        hours = windowed(
+            rows, tumbling("1 hour"), key="number", aggregates={"n": count()}, buckets=1
+        )
+        handled = hours.frame.selectExpr("output", "coalesce(result.number, late.number)")
+    seen.until_bound(seen.start(handled), history.until)
     late = {number for output, number in seen.rows if output == "late"}
     assert late
     assert late <= history.late.keys()
     assert sorted(number for _, number in seen.rows) == sorted(history.on_time | history.late)
-
-
-def _handled(rows: DataFrame, lake: Lake) -> DataFrame:
-    """Tell of each row whether it is late, and its number."""
-    if lake.format == "delta":
-        visits = process(rows, Visits(), columns=["number", "shown"], buckets=1)
-        told = visits.frame.where("output <> 'silent'")
-        return told.selectExpr("output", "coalesce(main.number, late.number)")
-    aggregates = {"n": count()}
-    hours = windowed(rows, tumbling("1 hour"), key="number", aggregates=aggregates, buckets=1)
-    return hours.frame.selectExpr("output", "coalesce(result.number, late.number)")
