@@ -42,23 +42,23 @@ def test_a_withheld_time_waits_for_rows_or_the_timer_and_the_end_for_nothing(
     def job(note_every_ms: int) -> Job:
         return Job(lake_spark, lake, tmp_path / "q", note_every_ms=note_every_ms)
 
-    first = job(3_600_000)
-    first.batch(1_000, bound=2_000)
+    seconds = job(1_000)
+    seconds.batch(1_000, bound=1_000)
+    seconds.batch(bound=2_000)
+    wait_until(lambda: until(lake) == 2_000)
+    hours = job(3_600_000)
+    hours.batch(2_000, bound=2_000)
     before = _versions(lake)
-    first.batch(bound=5_000)
+    hours.batch(bound=5_000)
     assert (_versions(lake), until(lake)) == (before, 2_000)
-    first.batch(1_999, 2_000, bound=7_000)
+    hours.batch(1_999, 2_001, bound=7_000)
     assert (_versions(lake), until(lake), note_of(lake).late) == (before + 1, 7_000, 1)
-    second = job(1_000)
-    second.batch(8_000, bound=8_000)
-    second.batch(bound=9_000)
-    wait_until(lambda: until(lake) == 9_000)
-    job(3_600_000).batch(bound=END_OF_TIME)
+    hours.batch(bound=END_OF_TIME)
     assert until(lake) == END_OF_TIME
     # Started again, it has batches without rows.
     job(0).batch(bound=END_OF_TIME)
-    assert _versions(lake) == before + 4
-    assert times(lake) == [1_000, 1_999, 2_000, 8_000]
+    assert _versions(lake) == before + 2
+    assert times(lake) == [1_000, 1_999, 2_000, 2_001]
 
 
 def test_a_query_takes_over_and_rows_below_the_time_that_it_took_over_are_late(
