@@ -63,7 +63,9 @@ def test_a_chain_whose_driver_is_killed_keeps_the_laws_and_ends_where_python_doe
     for seed in range(effort.times("kills", short=0, long=20)):
         _kill(chain, log, after_s=Random(seed).uniform(0, 1.5))
     chain.run(lake_spark)
-    assert lake.read(lake_spark, "bronze").columns == ["key", "event_time", "of.ride"]
+    bronze = lake.read(lake_spark, "bronze")
+    assert bronze.columns == ["key", "event_time", "of.ride"]
+    assert "watermarkDelay" not in bronze.schema.json()
     _check_bronze(lake, times)
     check(silver := read(lake, "silver", "hour", "hour"))
     with StreamClient(feed.url, chain.target) as client:
