@@ -8,7 +8,7 @@ WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left
 Clock: TypeAlias = Literal["silence", "standing_still"]
 """What bounds how long one writer holds the others."""
 
-StandBy: TypeAlias = Literal["noted", "told"]
+StandBy: TypeAlias = Literal["noted", "registered"]
 """Why a writer stands where it stands: by a time of its own, or by the answer to its registration."""
 
 Reason: TypeAlias = Literal[

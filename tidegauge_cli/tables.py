@@ -237,7 +237,7 @@ def describe_time(time_ms: int | None) -> str:
 
 def describe_remarks(writer: WriterInfo) -> str:
     """Show what is not so for most: it stands where its registration said, or has no grace."""
-    remarks = {"start time": writer.stand_by == "told", "no grace": not writer.grace}
+    remarks = {"start time": writer.stand_by == "registered", "no grace": not writer.grace}
     return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 

@@ -37,7 +37,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         Bearer token, if the service wants one.
     first_time : int or datetime, optional
         Nothing that will be written is older (ms or an aware datetime). Without it this
-        writer is at `told_time` from its registration to its first note.
+        writer is at `registered_time` from its registration to its first note.
     automatically_note_time : bool, default False
         Use ingestion time: events without a time get the wall clock, which is noted by a strategy, a
         ``TimeLag`` of 0, also while nothing is written, so that an idle writer holds nobody up.
@@ -51,7 +51,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         When the writer repeats its last accepted time, so that it is not dropped for silence:
         a third of ``aggregation_timeout_ms`` after it last reported, while something that was
         written is not acknowledged, or always. With "always" a beat before the first note says
-        `told_time`, and no earlier time can be noted then.
+        `registered_time`, and no earlier time can be noted then.
     batch_bytes : int, default 4 MiB
         Send events once there are so many bytes of them, and no more of one segment at once.
     linger : timedelta, default 5 ms

@@ -139,7 +139,7 @@ class WriterCalls(WritersCalls):
     def __init__(self, transport: Transport, stream: str, name: str) -> None:
         super().__init__(transport, StreamName.parse(stream))
         self.name = check_name(name)
-        self.told_time: int | None = None
+        self.registered_time: int | None = None
         self.beat_ms: int | None = None
         self.reported_s = 0.0
         """When the newest report was accepted, on the monotonic clock."""
@@ -159,7 +159,7 @@ class WriterCalls(WritersCalls):
         body = self._registration = self._registration or RegisterWriter.new(time)
         registered = await self._register(self.name, body)
         self._registration = None
-        self.told_time, self.beat_ms = registered.time, registered.beat_ms
+        self.registered_time, self.beat_ms = registered.time, registered.beat_ms
         self._accept(time)
         return registered
 

@@ -191,7 +191,9 @@ class Membership:
             is_wanted = waits() or (always and not noter.is_idle)
             if is_wanted and noter.failure is None:
                 # Only who asked for it is bound by a time that it has not noted.
-                await self._beat(noter.promise(calls.told_time) if always else None, period_s)
+                await self._beat(
+                    noter.promise(calls.registered_time) if always else None, period_s
+                )
 
     async def _beat(self, otherwise: int | None, period_s: float) -> None:
         try:
@@ -233,13 +235,13 @@ class MemberFace:
         return self._member.calls.watermark
 
     @property
-    def told_time(self) -> int | None:
+    def registered_time(self) -> int | None:
         """What the registration returned, ms: nothing below it is safe to write.
 
         Where the writer went on from: its own last time if it was still waited for, otherwise what
         the others had reached. None before `open`, if there was no mark yet, and if it stayed out.
         """
-        return self._member.calls.told_time
+        return self._member.calls.registered_time
 
     @property
     def late_events(self) -> int:

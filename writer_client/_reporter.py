@@ -141,13 +141,15 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
     async def beat(self) -> None:
         """Note the last time again, with nothing new written: it still holds.
 
-        Before the first note it reports `told_time`, and no earlier time can be noted then; if there is
+        Before the first note it reports `registered_time`, and no earlier time can be noted then; if there is
         none, nothing. Raises what `note_time` does.
         """
         await self.open()
         async with self._member.reporting:
             self._noter.refuse_if_over()
-            await self._member.calls.beat(self._noter.promise(self._member.calls.told_time))
+            await self._member.calls.beat(
+                self._noter.promise(self._member.calls.registered_time)
+            )
 
     async def close(self) -> None:
         """Stop, and stay a member of the stream.

@@ -193,7 +193,7 @@ def write(
         random, stream = program.random, book.name
         writer = AsyncWriter(world.url(), stream, program.name, retry_for=patience)
         await writer.open()
-        pen = Pen(program, book, writer.told_time, lag_ms)
+        pen = Pen(program, book, writer.registered_time, lag_ms)
         until_s = world.loop.time() + random.uniform(0.5, 1.5) * stays_s
         while world.is_writing:
             if world.loop.time() > until_s and not world.is_calm:
@@ -271,7 +271,7 @@ def report(world: World, book: StreamBook) -> Work:
         random = program.random
         reporter = AsyncTimeReporter(world.url(), book.name, program.name, retry_for=PATIENCE)
         await reporter.open()
-        pen = Pen(program, book, reporter.told_time)
+        pen = Pen(program, book, reporter.registered_time)
         position = {one: len(events) for one, events in book.external.items()}
         while world.is_writing:
             for _ in range(random.randrange(1, 4)):
@@ -618,7 +618,7 @@ def recreate(world: World, book: StreamBook) -> Work:
             known.add(info.stream_id)
             writer = AsyncWriter(world.url(), book.name, program.name, retry_for=PATIENCE)
             await writer.open()
-            pen = Pen(program, book, writer.told_time)
+            pen = Pen(program, book, writer.registered_time)
             await _write(writer, pen.event())
             writer.note_time(pen.promise())
             await writer.close()
@@ -636,7 +636,7 @@ def prophesy(world: World, book: StreamBook) -> Work:
         while world.is_writing:
             writer = AsyncWriter(world.url(), book.name, program.name, retry_for=PATIENCE)
             await writer.open()
-            writer.note_time(Pen(program, book, writer.told_time).promise())
+            writer.note_time(Pen(program, book, writer.registered_time).promise())
             await writer.flush()
             try:
                 writer.note_time(clocks.true_ms() + _NEVER_MS)
@@ -657,7 +657,7 @@ def silent(world: World, book: StreamBook, *, beats: bool = False, lag_ms: int =
         reporter = partial(AsyncWriter, beat="always") if beats else AsyncWriter
         writer = reporter(world.url(), book.name, program.name, retry_for=PATIENCE)
         await writer.open()
-        pen = Pen(program, book, writer.told_time, lag_ms)
+        pen = Pen(program, book, writer.registered_time, lag_ms)
         writer.note_time(pen.note())
         await writer.flush()
         pen.acknowledge()

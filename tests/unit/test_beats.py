@@ -104,7 +104,7 @@ def test_a_beat_before_the_first_note_says_what_the_registration_returned(
     shop = _open(world, log="embedded")
     shop.note("fast", NOON, 0)
     new = _start(world, shop, "new", beat="always")
-    assert new.told_time == NOON
+    assert new.registered_time == NOON
     world.until(lambda: shop.states()["new"] == "active")
     assert {one["time"] for one in shop.writers()} == {NOON}
     with pytest.raises(InvalidTimeError):

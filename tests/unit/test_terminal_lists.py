@@ -34,7 +34,7 @@ WRITERS = [
         position={},
         silent_ms=250,
         stand=1_704_110_400_000,
-        stand_by="told",
+        stand_by="registered",
     ),
 ]
 

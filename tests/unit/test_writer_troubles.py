@@ -300,7 +300,7 @@ def test_a_fleet_that_is_redeployed_makes_nothing_late_and_loses_nobody(
         fleet[name].close()
         fleet[name] = shop.writer(name)
         fleet[name].open()
-        assert (fleet[name].incarnation, fleet[name].told_time) == (2, stood)
+        assert (fleet[name].incarnation, fleet[name].registered_time) == (2, stood)
         assert shop.states()[name] == "joining"
         assert shop.watermark == stood == NOON + step * MINUTE
     for writer in fleet.values():

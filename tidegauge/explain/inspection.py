@@ -271,7 +271,7 @@ class Inspection:
     def _stands_by(self, writer: Writer) -> StandBy | None:
         if writer.stand.at is None:
             return None
-        return "noted" if writer.stand.by_report else "told"
+        return "noted" if writer.stand.by_report else "registered"
 
     def _expires_in(self, writer: Writer) -> int | None:
         if self.progress.holders and not writer.stand.holds:

@@ -194,7 +194,7 @@ def _how(status: WriterStatus, situation: Situation) -> str:
         since = f"registered {describe_span(silent_ms)} ago, " if long else ""
         if status.stand is None:
             return f"{since}no time noted yet"
-        what = "starts at" if status.stand_by == "told" else "stood before at"
+        what = "starts at" if status.stand_by == "registered" else "stood before at"
         return f"{since}no time noted yet, {what} {describe_event_time(status.stand)}"
     silent = f", silent for {describe_span(silent_ms)}" if long else ""
     return f"{_behind(status, situation)} of event time behind{silent}"

@@ -34,7 +34,7 @@ class WriterStatus:
     stand
         Where it stands: its latest time, or what its registration returned, ms.
     stand_by
-        Which of the two, ``noted``, perhaps before a restart, or ``told``; None if it stands nowhere.
+        Which of the two, ``noted``, perhaps before a restart, or ``registered``; None if it stands nowhere.
     grace
         Whether it may come back once more.
     gone_watermark

@@ -127,7 +127,7 @@ class WriterInfo(Answer):
         description="Where it stands, ms: its latest time, or the `time` of its registration."
     )
     stand_by: StandBy | None = Field(
-        description="`noted`, perhaps before a restart, or `told`, as its registration returned it; null without a stand."
+        description="`noted`, perhaps before a restart, or `registered`, as its registration returned it; null without a stand."
     )
     silent_for_ms: int | None = Field(
         description="Its silence clock, ms, which runs while others report and ends at "

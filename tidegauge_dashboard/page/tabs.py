@@ -95,7 +95,7 @@ def _writer_row(
         "state": one.state,
         "tone": tone,
         "stand": stand or {"text": "nowhere yet"},
-        "told": one.stand_by == "told",
+        "registered": one.stand_by == "registered",
         "behind": "" if one.behind_ms is None else times.distance(one.behind_ms),
         "silent": _silent(one),
         "silence": _clock(one.silent_for_ms, config.aggregation_timeout_ms, tone),

@@ -32,7 +32,7 @@ function Writers({ tab, place }) {
         <tr key=${row.who}>
           <td class="who" title=${row.who}><b>${row.who}</b></td>
           <td class="ink-${row.tone}">${row.state}</td>
-          <td><${Time} time=${row.stand} />${row.told && html` <small class="dim">start time</small>`}</td>
+          <td><${Time} time=${row.stand} />${row.registered && html` <small class="dim">start time</small>`}</td>
           <td class="right" data-of="behind">${row.behind}</td>
           <td class="right" data-of="silent">${row.silent}</td>
           ${clocks && html`<td class="clock" data-of="silence"><${Bar} clock=${row.silence} /></td><td class="clock" data-of="standing"><${Bar} clock=${row.standing} /></td>`}
