@@ -65,6 +65,11 @@ def test_help_is_clean() -> None:
         ),
         (["--max-database-bytes=4095"], "--max-database-bytes 4095: 131072 is the least; 0 is"),
         (["--tls-key=key.pem"], "tls_key without tls_certificate; give both"),
+        # The certificate that is not there would end it otherwise.
+        (
+            ["--host=0.0.0.0", "--tls-certificate=absent.pem"],
+            "listening on 0.0.0.0 without authentication would let anybody",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_told_in_the_words_of_the_options(
