@@ -14,7 +14,6 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from inspect import getdoc
 from pathlib import Path
 from pkgutil import resolve_name
@@ -28,7 +27,7 @@ from typer.cli import get_docs_for_click
 
 from controller import ServeSettings
 from controller.http.app import create_app
-from tidegauge.errors import PROBLEMS, ProblemError
+from tidegauge.errors import PROBLEMS, ProblemError, fields_of
 from tidegauge.wire.streams import ChangeStream, CreateStream, Retention, ScalingPolicy
 from tidegauge_cli.verbs import whole_command
 
@@ -237,7 +236,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def _describe(problem: type[ProblemError]) -> str:
     message = vars(problem).get("message")
-    carried = ", ".join(f"`{one.name}`" for one in fields(problem))  # type: ignore[arg-type]
+    carried = ", ".join(f"`{one.name}`" for one in fields_of(problem))
     return (
         f"### {problem.code}\n\n"
         f"`{problem.status}` · `urn:tidegauge:{problem.code}` · "
