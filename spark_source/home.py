@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyspark
+from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 _PARTS = "bin", "conf", "jars", "sbin"
@@ -26,14 +27,20 @@ def quick_start() -> None:
     What is set already stays: nothing is done for a program that ``spark-submit`` started.
     ``SPARK_HOME`` is left alone if it is set, if ``PYSPARK_PYTHON`` names another interpreter, if
     ``HADOOP_CONF_DIR`` or ``YARN_CONF_DIR`` is set, since YARN needs the archives, or if PySpark
-    has no archives or a distribution of its own.
+    has no archives or a distribution of its own. What this function set in a parent process of
+    another environment is not the user's, and is set anew.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
+    installed = Path(pyspark.__path__[0]).resolve()
+    if _was_set_for_another(installed):
+        for name in ("SPARK_HOME", "PYSPARK_PYTHON"):
+            os.environ.pop(name, None)
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if python != sys.executable or any(name in os.environ for name in _CHOSEN):
         return
-    installed = Path(pyspark.__path__[0]).resolve()
+    if SparkSession.getActiveSession() is not None:
+        _log.warning("a session exists: call quick_start() before the first one starts")
     is_usual = (installed / "python/lib/pyspark.zip").exists()
     if not is_usual or (installed / "spark-distribution").exists():
         return
@@ -52,10 +59,20 @@ def linked_home(installed: Path) -> Path:
 
     The folder depends on the place alone, so that whoever finds a link finds the right one.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache.joinpath("tidegauge", "spark-home", *installed.parts[1:])
+    home = _homes().joinpath(*installed.parts[1:])
     home.mkdir(parents=True, exist_ok=True)
     for part in _PARTS:
         with suppress(FileExistsError):
             (home / part).symlink_to(installed / part)
     return home
+
+
+def _homes() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache.absolute() / "tidegauge" / "spark-home"
+
+
+def _was_set_for_another(installed: Path) -> bool:
+    """Return whether a parent process, of another environment, has set both variables here."""
+    home, homes = Path(os.environ.get("SPARK_HOME", "")), _homes()
+    return home.is_relative_to(homes) and home != homes.joinpath(*installed.parts[1:])
