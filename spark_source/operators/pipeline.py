@@ -123,8 +123,8 @@ def _ahead(df: DataFrame) -> int:
 
 
 def _check_buckets(buckets: int | None) -> None:
-    if buckets is not None and buckets < 1:
-        raise InvalidOptionError("buckets", f"{buckets} is not at least 1")
+    if buckets is not None and (not isinstance(buckets, int) or buckets < 1):
+        raise InvalidOptionError("buckets", f"{buckets!r} is not an integer of at least 1")
 
 
 def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:

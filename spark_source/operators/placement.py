@@ -11,7 +11,7 @@ from itertools import count
 
 from pyspark import TaskContext
 
-# A bucket costs 5 to 11 ms of processor time a batch; of two, one has work if the other has none.
+# A bucket costs 2 to 11 ms of processor time a batch; of two, one has work if the other has none.
 _BUCKETS_A_PARTITION = 2
 
 # Of the state: unlike spark.sql.shuffle.partitions, it is fixed by the first start of a query.

@@ -100,7 +100,7 @@ class StateMismatchError(SparkSourceError):
             )
         else:
             message = (
-                f"the state was saved with {setting} = {found!r}, and the query has "
-                f"{expected!r}; set it back, or start with a new checkpoint"
+                f"the state was saved with {setting} = {found!r}, and the query has {setting} = "
+                f"{expected!r}; give the former again, or start with a new checkpoint"
             )
         super().__init__(message)

@@ -313,8 +313,8 @@ def test_state_of_another_number_of_buckets_is_refused() -> None:
     with pytest.raises(StateMismatchError) as raised:
         ProcessOperator(Echo(), buckets=32).step(state, None, [])
     assert str(raised.value) == (
-        "the state was saved with buckets = 16, and the query has 32; set it back, or start "
-        "with a new checkpoint"
+        "the state was saved with buckets = 16, and the query has buckets = 32; give the former "
+        "again, or start with a new checkpoint"
     )
 
 

@@ -76,7 +76,8 @@ def test_what_a_processor_does_wrong_is_in_the_exception_of_the_query(
         ({"key": "array(key)"}, {}, InvalidOptionError, "keys have an order"),
         ({}, {"processor": Timeouts}, InvalidOptionError, "pass an instance of one"),
         ({}, {"at_end": "stop"}, InvalidOptionError, "'stop' is not one of drain, suspend"),
-        ({}, {"buckets": 0}, InvalidOptionError, "0 is not at least 1"),
+        ({}, {"buckets": 0}, InvalidOptionError, "0 is not an integer of at least 1"),
+        ({}, {"buckets": "4"}, InvalidOptionError, "'4' is not an integer of at least 1"),
     ],
 )
 def test_a_stream_without_what_is_needed_is_refused_at_once(

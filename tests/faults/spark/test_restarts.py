@@ -84,7 +84,7 @@ def test_another_number_of_buckets_is_refused_on_restart(
     again = crashed(whole[0], tmp_path, 2, committed=True)
     with (
         Followed(operators.query(spark, filled, buckets=4), again) as followed,
-        pytest.raises(Exception, match="buckets = 2, and the query has 4; set it back"),
+        pytest.raises(Exception, match="buckets = 2, and the query has buckets = 4; give"),
     ):
         followed.fail()
 
