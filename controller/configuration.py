@@ -76,7 +76,7 @@ class _FailOver(BaseModel):
     lease_ms: int = Field(
         3_000,
         ge=500,
-        description="Another controller takes over from one that is silent for 1.1 times this.",
+        description="Another controller takes over from this one once it is silent for 1.1 times this.",
     )
 
 

@@ -86,6 +86,7 @@ holder = Table(
     Column("one", Integer, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False, unique=True),
     Column("address", Text, nullable=False),
+    Column("lease_ms", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
     CheckConstraint("one = 1", name="one_holder"),
 )

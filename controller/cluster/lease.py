@@ -1,11 +1,11 @@
 """The right to hold a PostgreSQL database: one row, which its holder renews and others watch.
 
-The row says who holds: a random id, the holder's address, and the number of its latest renewal. A
-constraint allows one row. The holder renews four times a second. It is *certain* for one lease (L,
-``--lease-ms``) from the moment before its latest successful renewal was sent. A standby reads the row four
+The row says who holds: a random id, the holder's address, its lease (L, ``--lease-ms``), and the number
+of its latest renewal. A constraint allows one row. The holder renews four times a second. It is
+*certain* for L from the moment before its latest successful renewal was sent. A standby reads the row four
 times a second, and takes over once it has seen the same id and number for 1.1 L, counted from the
-answer that first showed them. Both reckon by a clock of their own that goes on while the machine is
-suspended; no wall clock and no clock of the database decides anything.
+answer that first showed them; its own lease may be another one. Both reckon by a clock of their own
+that goes on while the machine is suspended; no wall clock and no clock of the database decides anything.
 
 Why two never hold: the holder sent renewal *k* before it was committed, and it was committed before
 a standby saw *k*. So 1.1 L after the standby first saw *k*, the certainty of *k* is over, even if one of
@@ -67,14 +67,15 @@ _TIMELINE = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN '' "
     "ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 )
-_READ = "SELECT id, address, number FROM holder"
+_READ = "SELECT id, address, lease_ms, number FROM holder"
 _END_STUCK = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
     "AND usename = current_user AND application_name = %s AND state <> 'idle'"
 )
 _DELETE_SEEN = "DELETE FROM holder WHERE id = %s AND number = %s"
 _INSERT = (
-    "INSERT INTO holder (one, id, address, number) VALUES (1, %s, %s, 0) ON CONFLICT DO NOTHING"
+    "INSERT INTO holder (one, id, address, lease_ms, number) VALUES (1, %s, %s, %s, %s) "
+    "ON CONFLICT DO NOTHING"
 )
 _RENEW = text("UPDATE holder SET number = number + 1 WHERE id = :id RETURNING number")
 _LEAVE = "DELETE FROM holder WHERE id = %s"
@@ -82,11 +83,12 @@ _CHECK = "SELECT tidegauge_check_lease(%s)"
 _AWAIT_COMMITS = "SELECT number FROM holder WHERE id = %s FOR UPDATE"
 
 
-class _Seen(NamedTuple):
-    """A row as a standby sees it."""
+class _Row(NamedTuple):
+    """A row as a standby sees or makes it."""
 
     id: str
     address: str
+    lease_ms: int
     number: int
 
 
@@ -141,8 +143,8 @@ class Lease:
                 found = await self._session.run(_read)
                 if seen is None or found != seen:
                     seen, since = found, boot_s()
-                waited_s = boot_s() - since
-                if found is None or waited_s >= _PATIENCE_OF_STANDBYS * self._lease_s:
+                waited_ms = (boot_s() - since) * 1_000
+                if found is None or waited_ms >= _PATIENCE_OF_STANDBYS * found.lease_ms:
                     sent = boot_s()
                     if await self._take(found):
                         break
@@ -222,18 +224,20 @@ class Lease:
             raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
 
     def _stand_by_for(self, address: str) -> None:
+        if address == self._address:  # of its former tenure: nobody is there but itself
+            address = ""
         if address != self.holder:
             _log.info("stands by", extra={"holder": address})
         self.holder = address
         self._problems.end()
 
-    async def _take(self, seen: _Seen | None) -> bool:
+    async def _take(self, seen: _Row | None) -> bool:
         """Take over from whoever was seen; False if somebody was faster, or it has renewed."""
         if seen is not None:
             await self._session.run(partial(_end_stuck, holder=seen.id))
         self._id = str(uuid4())
-        take = partial(_take, name=self.name, holder=self._id, address=self._address, seen=seen)
-        return await self._session.run(take)
+        own = _Row(self._id, self._address, round(self._lease_s * 1_000), 0)
+        return await self._session.run(partial(_take, name=self.name, own=own, seen=seen))
 
     def _settle(self, connection: Connection, holder: str) -> None:
         """Wait until no transaction of this tenure is under way; its row must be as it was."""
@@ -280,18 +284,16 @@ def _close(opening: "asyncio.Future[Database]") -> None:
         asyncio.get_running_loop().run_in_executor(None, opening.result().close)
 
 
-def _read(connection: Connection) -> _Seen | None:
+def _read(connection: Connection) -> _Row | None:
     row = connection.exec_driver_sql(_READ).first()
-    return None if row is None else _Seen(*row)
+    return None if row is None else _Row(*row)
 
 
 def _end_stuck(connection: Connection, holder: str) -> None:
     connection.exec_driver_sql(_END_STUCK, (_session_name(holder),))
 
 
-def _take(
-    connection: Connection, name: str, holder: str, *, address: str, seen: _Seen | None
-) -> bool:
+def _take(connection: Connection, name: str, own: _Row, seen: _Row | None) -> bool:
     """Replace the row that was seen, unless it has changed; the schema must be this version's.
 
     The race: the schema is upgraded meanwhile. Then there is another row, or this one waits until
@@ -303,7 +305,7 @@ def _take(
         deleted = connection.exec_driver_sql(_DELETE_SEEN, (seen.id, seen.number))
         if deleted.rowcount != 1:
             return False
-    return connection.exec_driver_sql(_INSERT, (holder, address)).rowcount == 1
+    return connection.exec_driver_sql(_INSERT, own).rowcount == 1
 
 
 def _renew(connection: Connection, holder: str) -> int | None:

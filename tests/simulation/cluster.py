@@ -19,6 +19,7 @@ from tests.simulation.kernel import Node, SimulatedLoop
 from tests.simulation.network import Network
 
 LEASE_MS = 1_000
+"""Of every other controller; of those between, half of it."""
 _TICK_S = 0.1  # as often as the server looks
 _GRACE_S = 10.0
 
@@ -51,6 +52,7 @@ class Controller:
         self._choices = choices
         self._disk = disk
         self._network = network
+        self._lease_ms = LEASE_MS // (1 + number % 2)
         self.node: Node
         self.app: ControllerApp
         self.is_up = False
@@ -142,8 +144,8 @@ class Controller:
         self._ended.set()
 
     async def _run(self, node: Node) -> None:
-        settings = ServeSettings(lease_ms=LEASE_MS, port=0)
-        right = open_disk(self._disk, address=self.url, lease_ms=LEASE_MS)
+        settings = ServeSettings(lease_ms=self._lease_ms, port=0)
+        right = open_disk(self._disk, address=self.url, lease_ms=self._lease_ms)
         self._note_what_is_left(right)
         self.app = app = create_app(settings, right=right)
         async with _lifespan(app):

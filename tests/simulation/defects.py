@@ -33,6 +33,7 @@ from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from controller.streams.transactions import TransactionCalls
 from reader_client._reading import Reading
+from tests.simulation.cluster import LEASE_MS
 from tests.simulation.dialect import LeaseLost
 from tests.simulation.kernel import current_node
 from tests.simulation.ledger import DEAD_AFTER_MS
@@ -219,6 +220,18 @@ def lease_from_its_answer() -> Any:
 def half_a_lease() -> Any:
     """Whoever stands by waits for half a lease."""
     return _in(lease, "_PATIENCE_OF_STANDBYS", 0.5)
+
+
+@_defect("stands by", controllers=3, about="holding")
+def lease_of_the_standby() -> Any:
+    """Whoever stands by waits for a lease of its own, not for one of the holder's."""
+    read = lease._read
+
+    def read_as_the_shortest(connection: Any) -> Any:
+        found = read(connection)
+        return found and found._replace(lease_ms=LEASE_MS // 2)
+
+    return _in(lease, "_read", read_as_the_shortest)
 
 
 @_defect("stands by", controllers=3, about="holding")
