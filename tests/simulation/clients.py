@@ -533,8 +533,10 @@ def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
     return work
 
 
-def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float) -> Work:
-    """Do what operators do, again and again, while there is writing."""
+def operate(
+    world: World, book: StreamBook, acts: list[str], *, pause_s: float, by_the_clock: bool
+) -> Work:
+    """Do what operators do, again and again, while there is writing; by the clock several meet."""
     all_acts: dict[str, Callable[[AsyncStreamClient, Program, StreamBook], object]] = {
         "scale": _scale,
         "truncate": _truncate,
@@ -545,7 +547,10 @@ def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float) 
     async def work(program: Program) -> None:
         client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
         while world.is_writing:
-            await _rest(program, pause_s)
+            if by_the_clock:
+                await asyncio.sleep(pause_s - asyncio.get_running_loop().time() % pause_s)
+            else:
+                await _rest(program, pause_s)
             act = all_acts[program.random.choice(acts)]
             await act(client, program, book)  # type: ignore[misc]
         await client.aclose()

@@ -83,8 +83,12 @@ class Cast:
         self._waiting.append(program)
         return program
 
-    def operator(self, book: StreamBook, *acts: str, pause_s: float) -> None:
-        work = clients.operate(self.world, book, list(acts), pause_s=pause_s)
+    def operator(
+        self, book: StreamBook, *acts: str, pause_s: float, by_the_clock: bool = False
+    ) -> None:
+        work = clients.operate(
+            self.world, book, list(acts), pause_s=pause_s, by_the_clock=by_the_clock
+        )
         self.other(f"operator{len(self._waiting)}", book, work)
 
     async def begin(self) -> None:
@@ -163,11 +167,12 @@ def retaining(cast: Cast) -> None:
 
 
 def forcing(cast: Cast) -> None:
+    cast.world.disk.delay_s = 0.02  # so that two are under way
     book = cast.stream("forcing", groups=0, retention={"age_ms": 3_000})
     book.keeps_ms, book.truncated_below = 3_000, 0
     cast.write(book, 2)
     for act in ("truncate", "force"):
-        cast.operator(book, act, pause_s=0.5)
+        cast.operator(book, act, pause_s=1.2, by_the_clock=True)
     cast.other("glancer", book, clients.glance(cast.world, book))
 
 
