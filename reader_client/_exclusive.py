@@ -22,7 +22,7 @@ class AsyncExclusiveReader:
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     group
         ``scope/group``, which exists.
     name

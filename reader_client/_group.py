@@ -42,7 +42,7 @@ class AsyncReaderGroup:
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     name
         ``scope/group``.
     token

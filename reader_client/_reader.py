@@ -51,7 +51,7 @@ class AsyncReader(AsyncOpening):
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     group
         ``scope/group``, which exists.
     name

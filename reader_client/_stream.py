@@ -58,7 +58,7 @@ class AsyncStreamClient(StreamCalls):
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     stream
         ``scope/stream``.
     token

@@ -42,7 +42,7 @@ class TimeWindows(Closing):
     consumer
         A ``confluent_kafka.Consumer``; it stays the caller's. For a group by its name see `of_group`.
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     stream
         ``scope/stream``, with ``log: external``.
     topic : str, optional

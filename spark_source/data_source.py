@@ -68,7 +68,7 @@ class TidegaugeDataSource(DataSource):
 
     | option | meaning |
     |---|---|
-    | ``url`` | Of the service, such as ``http://127.0.0.1:8470``. |
+    | ``url`` | Of the service, such as ``http://127.0.0.1:8470``, or of each of its controllers, with commas between. |
     | ``stream`` | ``scope/stream``. |
     | ``token`` | Bearer token, if the service wants one. |
     | ``log`` | ``kafka`` for a stream whose events are in a topic; ``embedded`` is the default. |

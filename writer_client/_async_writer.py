@@ -26,7 +26,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     stream
         ``scope/stream``.
     name

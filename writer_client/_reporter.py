@@ -29,7 +29,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     stream
         ``scope/stream``, created with ``log: external``.
     name

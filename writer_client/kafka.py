@@ -69,7 +69,7 @@ class NotingProducer(MemberFace, Opening):
     producer
         A ``confluent_kafka.Producer``. Poll, flush and use transactions through this object.
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     stream
         ``scope/stream``, created with ``log: external``.
     name

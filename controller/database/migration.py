@@ -48,7 +48,7 @@ def check_newest(connection: Connection, name: str) -> None:
     _check_ours(connection, name, revision)
     msg = (
         f"{name} has {'no schema' if revision is None else f'schema {revision}'}, this version needs "
-        f"{newest_revision()}; run: tidegauge db upgrade --database-url '{name}'"
+        f"schema {newest_revision()}; run: tidegauge db upgrade --database-url '{name}'"
     )
     raise DatabaseUnusableError(msg)
 
@@ -58,7 +58,7 @@ def _check_ours(connection: Connection, name: str, revision: str | None) -> None
     if revision is not None:
         if revision not in {script.revision for script in _scripts().walk_revisions()}:
             msg = (
-                f"{name} has schema version {revision}, this version needs {newest_revision()}; use the "
+                f"{name} has schema {revision}, this version needs schema {newest_revision()}; use the "
                 "version of Tidegauge that made it"
             )
             raise DatabaseUnusableError(msg)

@@ -56,7 +56,7 @@ _DURABLE = (
 )
 _READABLE = "SET datestyle = ISO"
 """psycopg reads times in no other style, and a database or a role may have one of its own."""
-_ENDING = "nothing, since the service ends and connects no more"
+_ENDING = "this controller gives the database up"
 _NAME_PATIENCE_S = 10.0
 _NAME_PAUSE_S = 0.2
 _log = logging.getLogger(__name__)
@@ -199,9 +199,9 @@ class PostgresDatabase(Database):
         )
 
     def _dial(self, **named: Any) -> ImpatientConnection:  # noqa: ANN401 (psycopg's)
-        """Make a connection, unless the service ends: a server that hangs takes its time."""
+        """Make a connection, unless the tenure ends: a server that hangs takes its time."""
         if self._longest_silence_s < inf:
-            raise UnavailableError(_SILENT) from ConnectionError(_ENDING)
+            raise UnavailableError(_ENDING) from ConnectionError(_ENDING)
         connection = ImpatientConnection.connect(**named)
         connection.find_patience_s = lambda: self._longest_silence_s
         return connection

@@ -95,7 +95,7 @@ class ProgressListener(StreamingQueryListener, Closing):
     Parameters
     ----------
     url
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     token
         Bearer token, if the service wants one; it needs the role ``read``.
 

@@ -94,7 +94,7 @@ OTHERS = {
             "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
             "INSERT INTO alembic_version VALUES ('0013')",
         ],
-        "has schema version 0013, this version needs first; use the version of Tidegauge that made it",
+        "has schema 0013, this version needs schema first; use the version of Tidegauge that made it",
     ),
 }
 

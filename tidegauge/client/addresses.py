@@ -18,7 +18,7 @@ class InvalidTokenError(TidegaugeError):
         )
 
 
-def check_url(url: str) -> str:
+def check_url(url: str, *, form: str = "http://HOST:PORT") -> str:
     """Return the address, or raise ``ValueError`` naming the form that is expected."""
     try:
         parts = urlsplit(url)
@@ -27,9 +27,7 @@ def check_url(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        msg = (
-            f"{url!r} is not a service URL; write http://HOST:PORT, several with commas between"
-        )
+        msg = f"{url!r} is not a service URL; write {form}"
         raise ValueError(msg)
     if parts.username is not None:
         msg = f"remove the user information before @{parts.hostname}: the service takes tokens"
@@ -42,7 +40,8 @@ def check_urls(text: str) -> str:
 
     Raises ``ValueError`` naming the one that is none.
     """
-    return ",".join(check_url(url.strip()).rstrip("/") for url in text.split(","))
+    form = "http://HOST:PORT, several with commas between"
+    return ",".join(check_url(url.strip(), form=form).rstrip("/") for url in text.split(","))
 
 
 def check_token(token: str) -> str:

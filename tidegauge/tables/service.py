@@ -26,7 +26,7 @@ class ServiceMarks:
     Parameters
     ----------
     url, stream, token
-        Of the service.
+        Of the service, or of each of its controllers, with commas between.
     """
 
     def __init__(self, url: str, stream: str, token: str | None) -> None:
