@@ -44,16 +44,28 @@ def test_what_is_there_is_read_at_once_and_windows_are_those_of_spark(
 ) -> None:
     feed.write(100, 2_500, 900, 5_000)
     feed.seal()
+    number = F.col("number")
     remainders = windowed(
-        _numbered(feed.load(spark)).withColumn("of.writer", F.col("writer")),
+        _numbered(feed.load(spark))
+        .withColumn("of.writer", F.col("writer"))
+        .withColumns({"cost": number.cast("decimal(3,1)"), "weight": number.cast("double")}),
         tumbling("2 seconds"),
         key="of.writer",
-        aggregates={"remainders": Distinct(), "latest": aggregates.max("event_time")},
+        aggregates={
+            "remainders": Distinct(),
+            "latest": aggregates.max("event_time"),
+            "costs": aggregates.sum("cost"),
+            "weights": aggregates.sum("weight"),
+        },
         allowed_lateness="30 days",
     ).output()
-    assert remainders.columns == [
-        *("of.writer", "window", "remainders", "latest", "kind", "pane", "pane_index")
-    ]
+    columns = "of.writer", "window", "remainders", "latest", "costs", "weights", "kind", "pane"
+    assert remainders.columns == [*columns, "pane_index"]
+    # As Spark's own sums.
+    assert dict(remainders.dtypes).items() >= {
+        ("costs", "decimal(13,1)"),
+        ("weights", "double"),
+    }
     rows = remainders.select(
         "`of.writer`",
         F.unix_millis(F.window_time("window")) - DAY,
