@@ -25,8 +25,8 @@ from tidegauge.wire.groups import (
     GroupInfo,
     GroupProgress,
     GroupWindows,
+    ReaderBalance,
     ReaderHeartbeat,
-    ReaderStanding,
     StateDocument,
     TimeWindowInfo,
 )
@@ -313,7 +313,7 @@ class Heartbeat:
         if self._failure is not None:
             raise self._failure
 
-    def note(self, answer: ReaderStanding) -> None:
+    def note(self, answer: ReaderBalance) -> None:
         """Record what an answer says."""
         if not answer.balanced:
             self.unbalanced.set()
@@ -330,7 +330,7 @@ class Heartbeat:
         while self._failure is None:
             await asyncio.sleep(every_s)
             try:
-                self.note(await group.call("POST", path, ReaderStanding, body=beat))
+                self.note(await group.call("POST", path, ReaderBalance, body=beat))
             except Exception as error:  # noqa: BLE001 (raised by the reader's next call)
                 self._failure = error
                 self.unbalanced.set()  # so that who waits learns of it

@@ -9,7 +9,7 @@ from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
 from tidegauge.groups import GroupState, Offsets
 from tidegauge.names import check_name
-from tidegauge.wire.groups import ReaderJoined, ReaderPosition, ReaderStanding, by_stream
+from tidegauge.wire.groups import ReaderBalance, ReaderJoined, ReaderPosition, by_stream
 
 
 class Member:
@@ -63,7 +63,7 @@ class Member:
         if offsets and self.heartbeat is not None:
             body = ReaderPosition(epoch=self.epoch or 0, position=by_stream(offsets))
             path = f"/readers/{self.name}/position"
-            self.heartbeat.note(await self.group.call("POST", path, ReaderStanding, body=body))
+            self.heartbeat.note(await self.group.call("POST", path, ReaderBalance, body=body))
 
     async def own(self, offsets: Offsets) -> None:
         """Own exactly these segments, and confirm how far they are read."""

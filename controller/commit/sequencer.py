@@ -96,7 +96,7 @@ class Sequencer:
     @property
     def queues(self) -> dict[str, int]:
         """How many changes wait for the next batch, and reads of memory for one to end."""
-        return {"changes": len(self._queue), "looks": len(self._reads)}
+        return {"changes": len(self._queue), "reads": len(self._reads)}
 
     @overload
     def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...

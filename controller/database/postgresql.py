@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
 _Waiting = Generator[Any, Any, _T]
 _SILENT = "the database does not answer"
-_LOOK_S = 0.01  # a process of the server ends within milliseconds, if it does
+_PAUSE_S = 0.01  # a process of the server ends within milliseconds, if it does
 _THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 _UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
@@ -254,7 +254,7 @@ class PostgresDatabase(Database):
             if monotonic() > deadline:
                 msg = f"process {self._backend[0]} of the server does not end"
                 raise UnavailableError(_SILENT) from TimeoutError(msg)
-            sleep(_LOOK_S)
+            sleep(_PAUSE_S)
 
 
 class PostgresSession:

@@ -39,7 +39,7 @@ _HEADERS = {
 }
 
 
-class ListedStanding(Answer):
+class ListedState(Answer):
     """The watermark and the state of a stream."""
 
     stream: str = Field(description="scope/stream.")
@@ -51,7 +51,7 @@ class FrontPage(Answer):
     """``GET /``."""
 
     version: str = Field(description="Version of the service.")
-    streams: list[ListedStanding] = Field(
+    streams: list[ListedState] = Field(
         description=f"The first {_MOST} at most of those that the caller may see; trouble comes "
         "first."
     )
@@ -75,7 +75,7 @@ async def front_page(
 
     A controller that stands by says so, and links to the one that holds the database.
     """
-    streams: list[ListedStanding] = []
+    streams: list[ListedState] = []
     more = False
     ui_url, holder = process.settings.ui_url, process.right.holder
     elsewhere = {} if ui_url is None else {"dashboard": ui_url}
@@ -119,7 +119,7 @@ async def documentation_page() -> HTMLResponse:
     )
 
 
-async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedStanding], bool]:
+async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedState], bool]:
     found, more = await parts.listing.streams_in_short(None, _MOST, of=caller.roles)
     explained = await parts.listing.explain(found)
     return _listed(found, explained, parts.clocks.now().wall_ms), more
@@ -127,14 +127,14 @@ async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedStanding], boo
 
 def _listed(
     streams: Sequence[StreamBrief], explained: Mapping[str, BriefExplanation], now_ms: int
-) -> list[ListedStanding]:
+) -> list[ListedState]:
     known = {
         one.stream: one.model_copy(update={"explanation": explained.get(one.stream_id)})
         for one in streams
     }
     judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in known.items()}
     return [
-        ListedStanding(
+        ListedState(
             stream=name,
             watermark=known[name].watermark,
             state=describe_state(known[name], judgements[name], now_ms=now_ms),
@@ -156,7 +156,7 @@ def _write(page: FrontPage, *, url: str, is_anonymous: bool, standby: str) -> st
     )
 
 
-def _table(streams: Sequence[ListedStanding]) -> str:
+def _table(streams: Sequence[ListedState]) -> str:
     rows = ["<tr><th>Stream</th><th>Watermark</th><th>State</th></tr>"]
     for one in streams:
         watermark = "—" if one.watermark is None else describe_event_time(one.watermark)

@@ -89,7 +89,7 @@ class Gauges:
     def total_families(self, present: Present) -> Iterator[Metric]:
         """Return the totals, the groups, and what waits now as families of metrics."""
         documentation = (
-            "What waits: changes for the next transaction, looks at memory for its end."
+            "What waits: changes for the next transaction, reads of memory for its end."
         )
         lengths = (([name], length) for name, length in self._sequencer.queues.items())
         yield _labelled("queue_length", documentation, ["queue"], lengths)

@@ -10,7 +10,7 @@ from tidegauge.client.outage import RETRY_FOR
 from tidegauge.log import Extent
 from tidegauge.topology import Position, Topology
 
-_LOOK_MS = 150
+_WAIT_MS = 150
 """How long the service is waited for before Kafka, which has no long poll, is asked again."""
 
 
@@ -43,7 +43,7 @@ class KafkaLog:
             return self._with_ends(self._noted())
         give_up = time.monotonic() + wait_ms / 1_000
         while True:
-            marks = self._client.marks(after=beyond.revision, limit=1, wait_ms=_LOOK_MS)
+            marks = self._client.marks(after=beyond.revision, limit=1, wait_ms=_WAIT_MS)
             found = self._with_ends(self._noted() if marks else beyond)
             if found != beyond or time.monotonic() >= give_up:
                 return found

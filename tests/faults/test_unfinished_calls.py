@@ -136,7 +136,7 @@ def test_who_waits_for_a_locked_database_is_told_what_is_known(hasty: ServerProc
         locking.execute("BEGIN IMMEDIATE")
         noting = pool.submit(note, hasty.url, "tests/one", 1)
         looking = pool.submit(ask_until_refused)
-        wait_until(lambda: 'queue_length{queue="looks"} 1.0' in hasty.metrics())
+        wait_until(lambda: 'queue_length{queue="reads"} 1.0' in hasty.metrics())
         hasty.process.send_signal(signal.SIGTERM)
         check_problem(noting.result(PATIENCE_S), 502, "outcome_unknown")
         check_problem(looking.result(PATIENCE_S), 503, "unavailable")

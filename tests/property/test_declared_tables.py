@@ -12,7 +12,7 @@ from tidegauge.tables.history import commit_in_effect
 _NAMES = st.sampled_from(["one", "two", "three", "of another job"])
 _TIMES = st.lists(st.integers(0, 300), max_size=3)
 _BOUNDS = st.integers(0, 300)
-_LOOKED_BACK = 15
+_COMMITS_READ = 15
 """What is on the way for longer is seen by its query, and no more by readers."""
 
 
@@ -44,7 +44,7 @@ class Queries(RuleBasedStateMachine):
     @rule(name=_NAMES)
     def commit(self, name: str) -> None:
         query = self.queries[name]
-        if query.is_planned and self.table.number <= self.planned_at[name] + _LOOKED_BACK:
+        if query.is_planned and self.table.number <= self.planned_at[name] + _COMMITS_READ:
             with suppress(*REFUSED, DiesError):
                 query.commit()
 

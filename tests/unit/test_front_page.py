@@ -6,7 +6,7 @@ import pytest
 
 from controller.configuration import ServeSettings
 from controller.http import front_page
-from controller.http.front_page import FrontPage, ListedStanding
+from controller.http.front_page import FrontPage, ListedState
 from tests.service.in_process import called_in_process
 from tests.tokens import Tokens
 
@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> ServeSettings:
 
 def test_the_title_counts_the_streams_that_are_held() -> None:
     states = ("held by gateway-7 and 2 more for 53s", "moving", "held by b for 11s")
-    streams = [ListedStanding(stream="a/b", watermark=NOON, state=state) for state in states]
+    streams = [ListedState(stream="a/b", watermark=NOON, state=state) for state in states]
     page = FrontPage(version="1", streams=streams, more=False, links={})
     url = "http://127.0.0.1:8470/"
     written = front_page._write(page, url=url, is_anonymous=False, standby="")

@@ -228,7 +228,7 @@ def test_marks_passes_batches_and_commits_are_counted(client: httpx.Client) -> N
     assert shown["commit_failures_total"] == {"": 0}
     assert shown["queue_length"] == {
         "changes": 0,
-        "looks": 0,
+        "reads": 0,
     }
 
 

@@ -10,7 +10,7 @@ from tidegauge.tables.errors import TooOldError, TwoJobsError
 if TYPE_CHECKING:  # it is made of pydantic, which executors need not load
     from tidegauge.tables.notes import Note
 
-LOOKED_BACK = 20
+COMMITS_READ = 20
 """Jobs that declare by turns, or at once, are seen within so many commits."""
 
 
@@ -56,7 +56,7 @@ def commit_in_effect(newest_first: Iterable[Commit]) -> Commit | None:
     below its own former note.
     """
     greatest: Commit | None = None
-    said, looked = set[str](), 0
+    said, count = set[str](), 0
     for commit in newest_first:
         if commit.note is not None and commit.time is not None:
             if commit.note.declarer in said:
@@ -64,8 +64,8 @@ def commit_in_effect(newest_first: Iterable[Commit]) -> Commit | None:
             said.add(commit.note.declarer)
             if greatest is None or greatest.time is None or commit.time > greatest.time:
                 greatest = commit
-        looked += greatest is not None
-        if commit.ends_notes or looked == LOOKED_BACK:
+        count += greatest is not None
+        if commit.ends_notes or count == COMMITS_READ:
             return greatest
     return greatest
 
@@ -117,7 +117,7 @@ def check_jobs(table: str, newest_first: Iterable[Commit]) -> None:
     Where one took over, what was before is settled, and nobody else may follow without doing so.
     """
     turns: list[Note] = []
-    for commit in islice(newest_first, LOOKED_BACK):
+    for commit in islice(newest_first, COMMITS_READ):
         note = commit.note
         if note is not None:
             if turns and note.agrees_with(turns[-1]):
@@ -148,7 +148,7 @@ def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Com
     for commit in newest_first:
         if commit.note is not None and commit.time is not None:
             # Who said less than the time later had seen all that is here and below; see `commit_in_effect`.
-            if commit.note.declarer in said_less or len(said_less) == LOOKED_BACK:
+            if commit.note.declarer in said_less or len(said_less) == COMMITS_READ:
                 return first
             if commit.time >= time:
                 first = commit

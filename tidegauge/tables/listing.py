@@ -8,7 +8,7 @@ from typing import Protocol
 from tidegauge.extras import needs_extra
 from tidegauge.intervals import GoneError, Tiling
 from tidegauge.tables.asking import marks_of, time_of
-from tidegauge.tables.history import LOOKED_BACK, Commit, check_jobs, commit_in_effect
+from tidegauge.tables.history import COMMITS_READ, Commit, check_jobs, commit_in_effect
 from tidegauge.tables.logs import TableLog
 from tidegauge.tables.work import Change, Cursor, Files, WorkList, until_now, work_list
 
@@ -105,13 +105,13 @@ def intervals(
     newest = next(log.newest_first(), None)
     if newest is None:
         return WorkList(None, None, cursor=since)
-    most = None if before is None else max(LOOKED_BACK, behind + 1)
+    most = None if before is None else max(COMMITS_READ, behind + 1)
     check_jobs(table, log.newest_first())
     until = _until(log, before, most)
     if url is not None:
         with marks_of(url, stream, token) as marks:
             until = marks.until_at(newest.version)
-    commits = list(islice(log.newest_first(), most or LOOKED_BACK))
+    commits = list(islice(log.newest_first(), most or COMMITS_READ))
     files.choose(_column(table, event_time, commits))
     _check_kind(files.kind, zone)
     if until is None:  # nothing is done, and nothing is forgotten

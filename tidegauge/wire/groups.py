@@ -280,7 +280,7 @@ class ReaderPosition(Request):
     position: StreamOffsets = Field(description="Confirmed offsets of owned segments.")
 
 
-class ReaderStanding(Answer):
+class ReaderBalance(Answer):
     """The answer to a position and a heartbeat."""
 
     balanced: bool = Field(

@@ -224,20 +224,20 @@ async def join(named: GroupOf, reader: ReaderName) -> wire.ReaderJoined:
 @router.post(READER + "/position")
 async def report_position(
     limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, report: wire.ReaderPosition
-) -> wire.ReaderStanding:
+) -> wire.ReaderBalance:
     """Confirm how far a reader has read, which is at most the tail of a segment."""
     _check_positions(limits, report.position)
     offsets = wire.by_segment(report.position)
     advanced = partial(advance, reader=reader, epoch=report.epoch, offsets=offsets)
     group = await named.change(advanced)
     named.groups.hear(named.name, reader)
-    return wire.ReaderStanding(balanced=has_its_share(group.state, reader, report.epoch))
+    return wire.ReaderBalance(balanced=has_its_share(group.state, reader, report.epoch))
 
 
 @router.post(READER + "/heartbeat")
 async def heartbeat(
     named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat
-) -> wire.ReaderStanding:
+) -> wire.ReaderBalance:
     """Say that a reader lives, and learn whether the readers have to share the segments again."""
 
     def hear() -> bool:
@@ -246,7 +246,7 @@ async def heartbeat(
         return balanced
 
     balanced = await named.sequencer.read(hear)
-    return wire.ReaderStanding(balanced=balanced)
+    return wire.ReaderBalance(balanced=balanced)
 
 
 @router.delete(READER, status_code=204, response_class=Response)
