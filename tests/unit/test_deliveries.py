@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from writer_client._deliveries import Deliveries, Span
 from writer_client._errors import DeliveryFailedError, NoAcknowledgementsError
 from writer_client._hints import Hints
 from writer_client._noter import Noter
+from writer_client.kafka import NotingProducer
 
 
 @dataclass
@@ -122,6 +124,16 @@ def test_nobody_who_hears_of_no_place_notes_anything() -> None:
     assert _sent(deliveries) == []
     with pytest.raises(NoAcknowledgementsError, match="acks=all"):
         deliveries.begin()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"acks": "0"}, {"request.required.acks": 0}, {"delivery.report.only.error": True}],
+    ids=str,
+)
+def test_settings_by_which_nobody_hears_of_a_place_are_refused(settings: Any) -> None:
+    with pytest.raises(NoAcknowledgementsError, match="acks=all"):
+        NotingProducer(Producer({}), "http://here", "shop/orders", "api-1", settings=settings)
 
 
 def test_a_record_that_was_not_taken_is_not_waited_for() -> None:
