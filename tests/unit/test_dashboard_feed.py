@@ -246,12 +246,33 @@ def test_it_is_shown_to_this_machine_alone_unless_somebody_insists() -> None:
 async def test_even_who_insists_lets_in_by_known_names_alone(
     names: tuple[str, ...], host: str, status: int
 ) -> None:
+    assert await _status(names, {"host": host}) == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://localhost:8787"}, 200),
+        ({"origin": "http://evil.test"}, 403),
+        ({"origin": "http://localhost:8788"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 200),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}, 403),
+        ({"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}, 200),
+    ],
+)
+async def test_a_page_of_another_site_may_only_lead_here(
+    headers: dict[str, str], status: int
+) -> None:
+    assert await _status((), {"host": "localhost:8787", **headers}) == status
+
+
+async def _status(names: tuple[str, ...], headers: dict[str, str]) -> int:
     app = create_app(
         DashboardSettings(url="http://127.0.0.1:1", host="0.0.0.0", names=names, insecure=True)
     )
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-        assert (await client.get("/", headers={"host": host})).status_code == status
+        return (await client.get("/", headers=headers)).status_code
 
 
 def _mark(revision: int, marked_ms: int) -> MarkInfo:
@@ -274,9 +295,9 @@ class Marks(Answers):
         if kind in self.away:
             raise ServiceUnreachableError(self.url, path)
         if kind == "stream":
-            return answer.model_construct(stream_id="1", revision=0)
+            return answer.model_construct(stream_id=self.stream_id, revision=0)
         self.waits.append(params["wait_ms"])
-        return answer.model_construct(stream_id="1", marks=self.marks, now_ms=NOW)
+        return answer.model_construct(stream_id=self.stream_id, marks=self.marks, now_ms=NOW)
 
 
 YESTERDAY = (NOW - 86_400_000, NOW - 86_300_000)
@@ -296,6 +317,19 @@ async def test_news_are_waited_for_only_while_the_service_answers() -> None:
         with suppress(ServiceUnreachableError):
             await watch._read_marks("/v1/streams/a/b")
     assert answers.waits == [0, 5_000, 0, 5_000]
+
+
+async def test_the_page_of_a_stream_made_again_begins_anew() -> None:
+    answers, path = Marks(YESTERDAY), "/v1/streams/a/b"
+    watch = StreamWatch(answers, "a/b", None)
+    await watch._read_marks(path)
+    former = watch.holders
+    answers.stream_id, answers.marks = "2", [_mark(1, NOW)]
+    await watch._describe(path)
+    await watch._read_marks(path)
+    assert answers.waits == [0, 0]
+    assert (list(watch.marks), watch.watermarks.since(0)) == (answers.marks, [(NOW, NOW + 1)])
+    assert watch.holders is not former
 
 
 async def test_a_watermark_that_has_stood_for_a_day_is_drawn() -> None:
