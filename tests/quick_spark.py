@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source.home import linked_home
+from tests.spark.session import new_session
 
 _ROOT = Path(__file__).parents[1]
 _HOME = linked_home(Path(pyspark.__file__).resolve().parent)
@@ -68,16 +69,8 @@ def _make_classes() -> None:
 def _archive_classes() -> None:
     """Run a query, and have Java archive the classes that were loaded."""
     java = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={_CLASSES}"
-    settings = {
-        **_SETTINGS,
-        "spark.driver.extraJavaOptions": java,
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
-        ".state.RocksDBStateStoreProvider",
-        "spark.ui.enabled": "false",
-    }
-    spark = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
+    settings = {**_SETTINGS, "spark.driver.extraJavaOptions": java}
+    spark = new_session(SparkSession.builder.master("local[2]"), settings)
     rows = spark.readStream.format("rate").load()
     passed = rows.mapInArrow(lambda batches: batches, rows.schema)
     counts = passed.withWatermark("timestamp", "1 second").groupBy(

@@ -11,12 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_source.sink.engines import Format
+from tests.spark.session import new_session
 from tidegauge.tables.logs import TableLog, open_log
 
 JARS = os.environ.get("TIDEGAUGE_LAKE_JARS", "")
 """Of one format; without them there are no tests of lakes."""
 _CATALOG = "lake"
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FROM_FIRST: Mapping[str, Mapping[str, Any]] = {
     "delta": {"startingVersion": 0, "maxFilesPerTrigger": 1},
     "iceberg": {"streaming-max-files-per-micro-batch": 1},
@@ -57,23 +57,11 @@ class Lake:
 
     def session(self) -> SparkSession:
         """Start Spark, or take the one that runs."""
-        jars = ",".join(map(str, sorted(Path(JARS).glob("*.jar"))))
-        builder = (
-            SparkSession.builder.master("local[2]")
-            .config(map=dict(self._settings))
-            .config("spark.jars", jars)
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "1")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
-            .config("spark.sql.warehouse.dir", str(self.folder / "warehouse"))
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-        )
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
-        return session
+        own = {
+            "spark.jars": ",".join(map(str, sorted(Path(JARS).glob("*.jar")))),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        return new_session(SparkSession.builder.master("local[2]"), {**self._settings, **own})
 
     def table(self, name: str) -> str:
         """Address a table as `append_to_table` and ``tidegauge.tables`` take it."""
