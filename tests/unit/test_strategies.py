@@ -105,14 +105,18 @@ def test_events_without_a_time_move_no_maximum() -> None:
     assert bench.notes() == []
 
 
-def test_a_time_far_in_the_future_does_not_drag_the_maximum_and_is_counted() -> None:
+def test_a_time_far_in_the_future_does_not_drag_the_maximum_and_is_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bench = Bench(BoundedOutOfOrderness(_ms(10)), wall_ms=5_000)
     bench.noting.max_future_skew_ms = HOUR_MS
-    bench.sees(4_000, 5_000 + HOUR_MS + 1)
+    bench.sees(4_000, 5_000 + HOUR_MS + 1, 5_000 + HOUR_MS + 2)
     assert bench.notes() == [3_990]
-    assert bench.noting.future_events == 1
+    assert bench.noting.future_events == 2
     bench.sees(5_000 + HOUR_MS)
     assert bench.notes() == [3_990, 5_000 + HOUR_MS - 10]
+    (line,) = caplog.messages
+    assert "writer 'one' of demo/rides: event time 3605001 is above 3605000" in line
 
 
 def test_logical_time_has_no_future_but_the_end_of_time() -> None:
