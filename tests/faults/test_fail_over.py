@@ -304,7 +304,7 @@ def test_an_upgrade_takes_the_database_from_the_holder_of_the_former_version(
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     said = "cannot take over yet: "
     wait_until(lambda: all(said in one.log.read_text() for one in two.servers))
-    assert "has schema version 9999" in holder.log.read_text()
+    assert "has schema 9999" in holder.log.read_text()
     assert [is_ready(one) for one in two.servers] == [False, False]
     with connected(two.database_url) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'first'")
