@@ -85,7 +85,7 @@ def fields_of(problem: type[ProblemError]) -> Sequence[Field[Any]]:
     It makes the class a dataclass first. Making all of them at once would be a sixth of what
     ``import spark_source`` takes above its libraries, and each of Spark's Python processes imports.
     """
-    if "__dataclass_fields__" not in vars(problem):
+    if "__init__" not in vars(problem):  # which comes last, if two threads raise it first
         for base in problem.__bases__:
             if issubclass(base, ProblemError):
                 fields_of(base)
