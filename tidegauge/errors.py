@@ -7,6 +7,7 @@ read the document back into the same class, so that a caller recovers from typed
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields
+from threading import RLock
 from typing import Annotated, Any, ClassVar, Literal, Self, dataclass_transform
 
 from tidegauge.event_time import describe_event_time, describe_span
@@ -14,6 +15,7 @@ from tidegauge.topology import Position
 
 PROBLEMS: dict[str, type["ProblemError"]] = {}
 """Every problem by its code."""
+_making = RLock()
 
 # An answer says what is wrong with a request; it must not be as large as one of megabytes.
 _LONGEST_HALF = 500
@@ -85,11 +87,13 @@ def fields_of(problem: type[ProblemError]) -> Sequence[Field[Any]]:
     It makes the class a dataclass first. Making all of them at once would be a sixth of what
     ``import spark_source`` takes above its libraries, and each of Spark's Python processes imports.
     """
-    if "__init__" not in vars(problem):  # which comes last, if two threads raise it first
-        for base in problem.__bases__:
-            if issubclass(base, ProblemError):
-                fields_of(base)
-        dataclass(eq=False)(problem)
+    if "__init__" not in vars(problem):
+        with _making:  # threads may raise the same error first
+            for base in problem.__bases__:
+                if issubclass(base, ProblemError):
+                    fields_of(base)
+            if "__init__" not in vars(problem):
+                dataclass(eq=False)(problem)
     return fields(problem)  # type: ignore[arg-type] # it is a dataclass now
 
 

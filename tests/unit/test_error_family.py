@@ -1,5 +1,9 @@
 """Who catches a base catches what the documentation says that it stands for."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
 import reader_client
@@ -48,3 +52,28 @@ def test_whoever_cares_for_a_writer_catches_what_is_wrong_with_it(error: Excepti
 def test_a_problem_is_no_error_of_a_writer_unless_it_is_about_one() -> None:
     assert not issubclass(SequenceGapError, WriterError)
     assert not issubclass(PROBLEMS["unknown_stream"], WriterError)
+
+
+def test_threads_may_be_the_first_to_raise_an_error_at_once() -> None:
+    names = [f"place{number}" for number in range(20)]
+    kinds = [
+        type(f"Error{number}", (ProblemError,), {"__annotations__": dict.fromkeys(names, str)})
+        for number in range(100)
+    ]
+    together = Barrier(8)
+
+    def raise_each() -> list[str]:
+        places = []
+        for kind in kinds:
+            together.wait()
+            places.append(kind(*names).place19)
+        return places
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            raised = [threads.submit(raise_each) for _ in range(8)]
+            assert [each.result() for each in raised] == [["place19"] * len(kinds)] * 8
+    finally:
+        sys.setswitchinterval(usual)
