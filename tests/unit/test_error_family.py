@@ -60,7 +60,7 @@ def test_threads_may_be_the_first_to_raise_an_error_at_once() -> None:
         type(f"Error{number}", (ProblemError,), {"__annotations__": dict.fromkeys(names, str)})
         for number in range(100)
     ]
-    together = Barrier(8)
+    together = Barrier(8, timeout=10)
 
     def raise_each() -> list[str]:
         places = []
