@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, delete, insert, inspect
+from sqlalchemy import Connection, inspect, update
 
 from controller.database.interface import DatabaseUnusableError
 from controller.schema import holder, metadata
@@ -76,11 +76,9 @@ def _dethrone(connection: Connection) -> None:
     """Take the right from the holder, so that it starts over, and finds the new schema.
 
     The race: it does not know before its next renewal, and may answer from memory until then. So
-    this leaves a row that nobody renews, and whoever takes over from that waits as usual.
+    this leaves a row with its lease that nobody renews, and whoever takes over from that waits as usual.
     """
-    connection.execute(delete(holder))
-    row = {"one": 1, "id": str(uuid4()), "address": "", "number": 0}
-    connection.execute(insert(holder).values(row))
+    connection.execute(update(holder).values(id=str(uuid4()), address="", number=0))
 
 
 def _config(connection: Connection | None = None) -> Config:
