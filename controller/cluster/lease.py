@@ -224,8 +224,6 @@ class Lease:
             raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
 
     def _stand_by_for(self, address: str) -> None:
-        if address == self._address:  # of its former tenure: nobody is there but itself
-            address = ""
         if address != self.holder:
             _log.info("stands by", extra={"holder": address})
         self.holder = address

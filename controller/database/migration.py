@@ -9,7 +9,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, update
+from sqlalchemy import Connection, inspect
+from sqlalchemy.dialects.postgresql import insert
 
 from controller.database.interface import DatabaseUnusableError
 from controller.schema import holder, metadata
@@ -77,8 +78,11 @@ def _dethrone(connection: Connection) -> None:
 
     The race: it does not know before its next renewal, and may answer from memory until then. So
     this leaves a row with its lease that nobody renews, and whoever takes over from that waits as usual.
+    Where nobody holds, the row keeps out a standby that has checked the former schema already.
     """
-    connection.execute(update(holder).values(id=str(uuid4()), address="", number=0))
+    row = {"id": str(uuid4()), "address": "", "number": 0}
+    taken = insert(holder).values(one=1, lease_ms=0, **row)
+    connection.execute(taken.on_conflict_do_update(index_elements=[holder.c.one], set_=row))
 
 
 def _config(connection: Connection | None = None) -> Config:

@@ -301,6 +301,8 @@ def test_an_upgrade_takes_the_database_from_the_holder_of_the_former_version(
     holder = two.holder
     with connected(two.database_url) as connection:
         migration._dethrone(connection)
+        row = connection.exec_driver_sql("SELECT address, lease_ms, number FROM holder").one()
+        assert row == ("", LEASE_MS, 0)
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     said = "cannot take over yet: "
     wait_until(lambda: all(said in one.log.read_text() for one in two.servers))
