@@ -1,6 +1,5 @@
 """What each call needs. A call that is not listed cannot be served at all."""
 
-import re
 from collections.abc import Mapping
 from enum import Enum
 
@@ -109,14 +108,3 @@ NEEDS: Mapping[str, Need] = {
     f"DELETE {_READER}": Need.READ,
 }
 """Method and path of each call, and what it needs."""
-
-_OPERATES = re.compile(
-    "|".join(
-        re.sub(r"{\w+}", "[^/]+", call) for call, need in NEEDS.items() if need is Need.OPERATE
-    )
-)
-
-
-def operates(method: str, path: str) -> bool:
-    """Return whether a call is for operators, by its path where no route is known."""
-    return _OPERATES.fullmatch(f"{method} {path}") is not None

@@ -5,6 +5,7 @@ in `controller.access.NEEDS` keeps the service from starting.
 """
 
 import base64
+from asyncio import CancelledError
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
@@ -78,9 +79,9 @@ class StrictRoute(APIRoute):
                 check(request.scope["headers"])
             try:
                 response = await handle(request)
-            except OutcomeUnknownError as error:
-                if need is Need.OPERATE:  # it may have been done
-                    log_done(caller, error.status, request.scope)
+            except (OutcomeUnknownError, CancelledError):
+                if need is Need.OPERATE:  # it may have been done, or will be
+                    log_done(caller, OutcomeUnknownError.status, request.scope)
                 raise
             if need is Need.OPERATE:
                 log_done(caller, response.status_code, request.scope)

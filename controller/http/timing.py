@@ -7,8 +7,7 @@ from time import perf_counter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.access.callers import NOBODY, Caller, Role, log_done, request_fields
-from controller.access.needs import operates
+from controller.access.callers import request_fields
 from controller.http.messages.problems import send_problem
 from controller.metrics.counters import Metrics
 from tidegauge.errors import InternalError, OutcomeUnknownError, UnavailableError
@@ -53,7 +52,6 @@ class Timing:
             if status is None:  # what it asked for may be on its way to the disk
                 reads = scope["method"] == "GET"
                 error = UnavailableError(_ENDED) if reads else OutcomeUnknownError(_ENDED)
-                _log_lost(scope)
                 await send_problem(send, error)
                 status = error.status
         except Exception:  # noqa: BLE001 (it is logged)
@@ -68,16 +66,3 @@ class Timing:
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times
         times.observe(route, status or InternalError.status, perf_counter() - began)
-
-
-def _log_lost(scope: Scope) -> None:
-    """Log a call that is answered with 502, if it is an operator's.
-
-    Where no route reports what became of it, an operator may have done it.
-    """
-    if not operates(scope["method"], scope["path"]):
-        return
-    caller: Caller = scope.get("user", NOBODY)  # a refused caller may have no name
-    _, _, _, named, *_ = scope["path"].split("/")
-    if caller.may(Role.OPERATE, named):
-        log_done(caller, OutcomeUnknownError.status, scope)
