@@ -161,10 +161,11 @@ class Disk:
             self._delay_more(delays, patience_s, is_lease=is_lease)
             if choices.strikes("lost", 0.01 * much):
                 fate = choices.one("when lost", ["away", "unanswered"])
-            if sum(delays) > patience_s:
-                delays, fate = self._cut_short(delays, patience_s)
+        is_long = sum(delays) > _DISTURBS_S
+        if sum(delays) > patience_s:
+            delays, fate = self._cut_short(delays, patience_s)
         self._befall(node, sum(delays), {"asleep": 0.004, "last": 0.006})
-        if len(choices.happened) > drawn or sum(delays) > _DISTURBS_S:
+        if len(choices.happened) > drawn or is_long:
             self.disturbed[node.place] = now_s + sum(delays)
         return Plan(delays[0], delays[1], delays[2], fate, choices.of("whole").random() < 0.5)
 
