@@ -224,6 +224,8 @@ class Lease:
             raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
 
     def _stand_by_for(self, address: str) -> None:
+        if address == self._address:  # its own, before it was killed: nobody can be sent there
+            address = ""
         if address != self.holder:
             _log.info("stands by", extra={"holder": address})
         self.holder = address

@@ -70,6 +70,16 @@ def test_a_standby_of_a_holder_without_a_url_answers_503(
         assert answer.headers["retry-after"] == "1"
 
 
+def test_a_controller_that_was_killed_sends_nobody_to_itself_when_it_starts_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with controller(tmp_path, cluster.database()) as holder:
+        holder.kill()
+        holder.launch()
+        wait_until(lambda: answers(holder))
+        assert httpx.get(f"{holder.url}/v1/streams").status_code == 503
+
+
 def test_a_holder_that_was_paused_commits_nothing_and_shows_nothing_old(
     two: Controllers,
 ) -> None:
