@@ -34,7 +34,7 @@ class Process:
         self.on_start: Callable[[], None] = lambda: None
         """Called whenever all streams are read back."""
         self.on_stand_by: Callable[[], None] = lambda: None
-        """Called if another controller holds the database when this one begins."""
+        """Called if the lease on the database is in force when this one begins."""
         self.settings = settings
         self.right = right
         self.metrics = Metrics()

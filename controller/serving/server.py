@@ -90,7 +90,7 @@ def serve(settings: ServeSettings) -> None:
         app = create_app(settings, certificate=certificate, checks_host=checks_host)
         print(f"database {app.process.right.name}", flush=True)  # noqa: T201
         url = f"{scheme}://{show_address(host, port)}"
-        line = f"standing by at {url}: another controller holds the database"
+        line = f"standing by at {url}: the lease on the database is in force"
         app.process.on_stand_by = partial(print, line, flush=True)
         app.process.on_start = partial(print, f"serving  {url}  (docs: /docs)", flush=True)
         config = uvicorn.Config(
