@@ -109,7 +109,7 @@ class TidegaugeDataSource(DataSource):
     |---|---|
     | ``checkpointLocation`` | Of a query, required. |
     | ``outputDelay`` | How far below Spark's watermark the query emits rows; none by default. |
-    | ``seal`` | ``true``: end the stream when what the query reads has ended. |
+    | ``seal`` | ``true``: seal the stream once what its writers read has ended. |
     | ``writer`` | Of a batch write, required: its name in the stream. |
     | ``noteTime`` | A time to note behind a batch write. |
     """

@@ -44,7 +44,8 @@ def brief_of(**given: Any) -> StreamBrief:
 
 def writer_of(name: str, **given: Any) -> WriterInfo:
     """Make the entry of a writer of which little is known."""
-    fields = {"writer": name, "state": "active", "incarnation": 1, "grace": False}
+    fields: dict[str, Any] = {"writer": name, "state": "active", "incarnation": 1}
+    fields |= {"grace": False, "ended": False}
     return WriterInfo.model_validate(dict.fromkeys(WriterInfo.model_fields) | fields | given)
 
 

@@ -588,17 +588,6 @@ class TransactionTooLargeError(ProblemError, code="transaction_too_large", statu
     )
 
 
-class WritersLiveError(ProblemError, code="writers_live", status=409):
-    """A job may not end a stream that others write to."""
-
-    stream: str
-    writers: list[str]
-    message = (
-        "stream {stream} is not sealed: other writers are live, {writers} among them; let them "
-        "leave, expire them, or send the batch without seal"
-    )
-
-
 class TopologyChangedError(ProblemError, code="topology_changed", status=409):
     """The stream has other segments than a scaling is based on."""
 

@@ -1,7 +1,7 @@
 """What a writer says of itself, from a shell: register, note time, leave; and dropping one."""
 
 import sys
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -14,6 +14,7 @@ from tidegauge.wire.writers import (
     RegisterWriter,
     TimeNoted,
     WriterAnswer,
+    WriterDescription,
     WriterRegistered,
 )
 from tidegauge_cli.options import (
@@ -79,12 +80,25 @@ def leave(
     time: TimeOption = None,
     position: Position = None,
     incarnation: Incarnation = None,
+    ended: Annotated[
+        bool,
+        typer.Option(
+            "--ended",
+            help="Its source has ended. The stream is sealed once all its writers have ended.",
+        ),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Remove a writer that writes no more; the watermark no longer waits for it."""
-    body = LeaveStream(time=time, position=position, incarnation=incarnation)
+    if ended and incarnation is None:  # of a dead writer, which nobody else can name
+        path = _path(stream, writer, "")
+        known = session.ask(lambda service: service.get(path, WriterDescription))
+        incarnation = known.incarnation or None
+    body = LeaveStream(time=time, position=position, incarnation=incarnation, ended=ended)
     path = _path(stream, writer, "leave")
-    _show(session, writer, _report(session, path, body, WriterAnswer, force=force))
+    answer = _report(session, path, body, WriterAnswer, force=force)
+    others = ", ".join(answer.not_ended)
+    _show(session, writer, answer, others and f"the stream ends once these have: {others}")
 
 
 @asks(reporting, "expire shop/orders gateway-7")
@@ -131,10 +145,10 @@ def _report(
     return session.ask(post)
 
 
-def _show(session: Session, writer: str, answer: TimeNoted) -> None:
+def _show(session: Session, writer: str, answer: TimeNoted, more: str = "") -> None:
     said = f"{writer} is {answer.state}; watermark {describe_time(answer.watermark)}"
-    session.show(answer, said, *([] if answer.hint is None else [answer.hint]))
+    session.show(answer, said, *filter(None, [more, answer.hint]))
 
 
 def _path(stream: StreamName, writer: str, verb: str) -> str:
-    return f"{path_of(stream)}/writers/{writer}/{verb}"
+    return f"{path_of(stream)}/writers/{writer}/{verb}".rstrip("/")

@@ -95,7 +95,9 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
     for one in writers:
         listing.add(
             one.writer,
-            Text(one.state, style=_STATE_STYLE.get(one.state, "green")),
+            Text(
+                "ended" if one.ended else one.state, style=_STATE_STYLE.get(one.state, "green")
+            ),
             str(one.incarnation),
             describe_time(one.stand),
             _span(one.behind_ms),

@@ -81,13 +81,12 @@ class WritersCalls(StreamCalls):
         self._incarnations[writer] = registered.incarnation
         return registered
 
-    async def _leave(self, last: Last) -> None:
+    async def _leave(self, last: Last, *, ended: bool = False) -> None:
         """Leave the stream, with a last report if a time was ever noted."""
-        body = LeaveStream(incarnation=self._incarnations.get(last.writer))
+        body = LeaveStream(incarnation=self._incarnations.get(last.writer), ended=ended)
         if last.time is not None:
-            body = LeaveStream(
-                incarnation=body.incarnation, time=last.time, position=dict(last.position)
-            )
+            report = {"time": last.time, "position": dict(last.position)}
+            body = body.model_copy(update=report)
         await self._call("POST", f"/writers/{last.writer}/leave", WriterAnswer, body=body)
 
     async def _report(self, notes: Iterable[Note]) -> list[Mapping[str, Any]]:
@@ -254,11 +253,11 @@ class WriterCalls(WritersCalls):
                     raise
                 await self._note_time(refused.stored_time, {})
 
-    async def leave(self, time: int | None, position: Position) -> None:
+    async def leave(self, time: int | None, position: Position, *, ended: bool = False) -> None:
         """Leave the stream, with a last report if a time was ever noted."""
         async with self._reporting:
             self._left = True
-            await self._leave(Last(self.name, time, position))
+            await self._leave(Last(self.name, time, position), ended=ended)
 
     async def _note_time(self, time: int, position: Position) -> None:
         report = NoteTime(time=time, position=dict(position), incarnation=self.incarnation)

@@ -166,8 +166,14 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
         finally:
             await self._member.calls.transport.aclose()
 
-    async def leave(self) -> None:
-        """Leave the stream: this writer will not return, and no reader waits for it."""
+    async def leave(self, *, ended: bool = False) -> None:
+        """Leave the stream: this writer will not return, and no reader waits for it.
+
+        Parameters
+        ----------
+        ended
+            What it reports has ended, so that the stream is sealed once all its writers have ended.
+        """
         await self.open()
         await self._member.stop()
         # The race: a note is on its way. What this says last must not be below it.
@@ -175,7 +181,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
             self._noter.refuse_if_over()
             self._noter.is_closed = True
             try:
-                await self._member.calls.leave(*self._last())
+                await self._member.calls.leave(*self._last(), ended=ended)
             finally:
                 await self._member.calls.transport.aclose()
 
@@ -273,7 +279,7 @@ class TimeReporter(MemberFace, SyncFace[AsyncTimeReporter], Opening):
         """Stop, and stay a member of the stream."""
         self._thread.end(self._core.close)
 
-    def leave(self) -> None:
+    def leave(self, *, ended: bool = False) -> None:
         """Leave the stream; see `AsyncTimeReporter.leave`."""
         self._thread.check_open()
-        self._thread.end(self._core.leave)
+        self._thread.end(partial(self._core.leave, ended=ended))

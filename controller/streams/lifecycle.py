@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -43,6 +44,7 @@ from tidegauge.wire.streams import (
 )
 
 _log = logging.getLogger(__name__)
+_NAMED = 10  # of the writers that have not ended, in an answer
 
 
 def etag(state: StreamState, config: StreamConfig | None = None) -> str:
@@ -302,6 +304,18 @@ def _check_room_to_grow(state: StreamState, sealed: int, added: int) -> None:
     growing = len(topology.unsealed) - sealed + added
     if added > sealed and growing > limit:
         raise SegmentLimitError(name, growing, limit, "growing")
+
+
+def seal_ended(batch: Batch, state: StreamState) -> list[str]:
+    """Seal a stream once all its writers have ended; return the first ones that have not.
+
+    None of those that are known may be missing: one that left may come back, as a job does that is
+    started once an hour.
+    """
+    aggregator = state.aggregator
+    if aggregator.all_ended and not aggregator.final:
+        seal_stream(batch, state, None if state.log.tails is not None else aggregator.written)
+    return list(islice(aggregator.unended, _NAMED))
 
 
 def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> Mark:

@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from controller.commit.batch import Batch
+from controller.streams import lifecycle
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.intake import SignedReport, TimeReport
 from tidegauge.aggregation.outcomes import Registration
@@ -106,8 +107,14 @@ def register(
     return registration
 
 
-def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> WriterStatus:
-    """Record that a writer leaves, and return what became of it; see `Aggregator.leave`."""
+def leave(
+    batch: Batch, state: StreamState, writer: str, last: LeaveStream
+) -> tuple[WriterStatus, list[str]]:
+    """Record that a writer leaves; see `Aggregator.leave`.
+
+    Return what became of it and, if its source has ended, the writers that have not ended: the
+    stream is sealed once there are none.
+    """
     state.refuse_if_deleted()
     now, position = state.now(), last.position
     if last.time is None:
@@ -119,10 +126,11 @@ def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> W
             position = {}
         report = NoteTime(time=last.time, position=position, incarnation=last.incarnation)
         note_time(batch, state, writer, report, now=now)
-    state.aggregator.leave(writer, incarnation=last.incarnation, now=now)
+    state.aggregator.leave(writer, incarnation=last.incarnation, now=now, ended=last.ended)
     state.log.abort_transactions(writer, wall_ms=now.wall_ms)
     batch.touch(state)
-    return state.aggregator.inspect(now).status(writer)
+    left = state.aggregator.inspect(now).status(writer)  # sealing may forget it
+    return left, lifecycle.seal_ended(batch, state) if last.ended else []
 
 
 def expire(batch: Batch, state: StreamState, writer: str) -> WriterStatus:

@@ -26,7 +26,7 @@ from controller.log.routing import RoutedEvents
 from controller.log.staging import StagedEvents
 from controller.log.transactions import ROUTED
 from controller.schema import outcomes
-from controller.streams import lifecycle
+from controller.streams import reports
 from controller.streams.appends import (
     Source,
     append_routed,
@@ -43,12 +43,11 @@ from tidegauge.errors import (
     UnknownStreamSegmentError,
     UnknownTransactionError,
     UnknownWriterError,
-    WritersLiveError,
 )
 from tidegauge.topology import Position
 from tidegauge.wire.transactions import DAY_MS, BeginTransaction
+from tidegauge.wire.writers import LeaveStream
 
-_NAMED = 10  # of the writers that are live, in a refusal
 _NO_BATCH = LastBatch(-1)
 
 
@@ -61,11 +60,11 @@ class Staged(NamedTuple):
 
 
 class JobBatch(NamedTuple):
-    """A batch of a job: its number, its writer, and whether the stream ends with it."""
+    """A batch of a job: its number, its writer, and whether what the job reads has ended."""
 
     number: int
     source: Source
-    seal: bool
+    ended: bool
 
     @property
     def writer(self) -> str:
@@ -79,6 +78,7 @@ class JobBatchOutcome(NamedTuple):
     last: int
     position: Position | None
     hint: str | None = None
+    not_ended: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +209,11 @@ class TransactionCalls:
         routed: RoutedEvents,
         counts: list[int] | None,
     ) -> JobBatchOutcome | None:
-        """Append, note and seal, unless it was stored before; None as in `_publish`."""
+        """Append, note and end, unless it was stored before; None as in `_publish`."""
         log, aggregator, writer = self.state.embedded_log(), self.state.aggregator, job.writer
         last = self._last_batch(writer)
         if job.number <= last:
             return JobBatchOutcome(last, None)
-        others = aggregator.live_besides(writer) if job.seal else []
-        if others:
-            raise WritersLiveError(str(self.state.identity.name), others[:_NAMED])
         appended = log.appended_by(writer)
         position = self._publish(batch, transactions, routed, counts, job.source)
         if position is None:
@@ -228,9 +225,11 @@ class TransactionCalls:
         done = log.last_batches[writer] = LastBatch(job.number)
         rows = [outcome_row(self.state.identity.key, writer, done)]
         batch.write(partial(replace_rows, table=outcomes, rows=rows))
-        if job.seal:
-            lifecycle.seal_stream(batch, self.state, None)
-        return JobBatchOutcome(job.number, position, hint_of(self.state, routed.times, writer))
+        hint, not_ended = hint_of(self.state, routed.times, writer), list[str]()
+        if job.ended:
+            last_report = LeaveStream(incarnation=aggregator.incarnation(writer), ended=True)
+            _, not_ended = reports.leave(batch, self.state, writer, last_report)
+        return JobBatchOutcome(job.number, position, hint, not_ended)
 
     def _publish(
         self,

@@ -79,7 +79,8 @@ def append_to_table(
         A stream of one partition, created with ``log: external``, to which the query notes time.
         Needed where several jobs append to one table.
     seal
-        Seal the stream when what the query reads has ended.
+        Say to the stream when what the query reads has ended. The stream is sealed once all its
+        writers have ended, at least ``min_writers`` of them.
     trigger, name
         See `write_stream`.
     storage_options, catalog

@@ -125,7 +125,8 @@ def write_stream(
     late_panes
         ``flagged`` where corrections shall not hold the target back, but come as late rows.
     seal
-        End the target when what the query reads has ended; needs to be its only writer.
+        Say to the target when what the query reads has ended. It is sealed once all its writers
+        have ended, at least ``min_writers`` of them.
     trigger
         ``availableNow``, or how often, such as ``10 seconds``; as fast as possible without it.
     output_mode

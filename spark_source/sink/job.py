@@ -1,5 +1,6 @@
 """A query as the one that declares until when a table is complete, in the driver's process."""
 
+import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.tables.notes import Note
 from tidegauge.tables.service import check_stream
 
+_log = logging.getLogger(__name__)
 _TABLE = 0
 """The one segment that a table is."""
 _COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -346,15 +348,16 @@ class TableService:
         self._client.close()
 
     def note(self, promise: Promise, next_version: int) -> None:
-        """Note what is promised behind all versions before one; at the end leave, or seal."""
+        """Note what is promised behind all versions before one; at the end leave."""
         position = {_TABLE: next_version}
-        if promise.is_end and self._seal:
-            self._client.seal(position)
-        elif promise.is_end and not self._has_left:
-            # To leave promises nothing, and marks of others have to cover the last rows.
-            self._note_again(position)
-            self._reporter.leave()
+        if promise.is_end and not self._has_left:
+            with suppress(StreamSealedError):  # it had left, and this run repeats its end
+                # To leave promises nothing, and marks of others have to cover the last rows.
+                self._note_again(position)
+                self._reporter.leave(ended=self._seal)
             self._has_left = True
+            if self._seal and not (seen := self._client.explain()).final:
+                _log.warning("the query has ended. %s", seen.explanation.in_full)
         elif promise.time is not None:
             self._reporter.note_time(promise.time, position)
             self._noted = promise.time

@@ -67,27 +67,27 @@ class StreamSink(DataSourceStreamArrowWriter):
         batch = Checkpoint(self._options.checkpoint).batch(batchId)
         promise = batch.promise(self._options.output_delay_ms)
         events, transactions = _reported(messages)
+        ends, stream = promise.is_end and self._options.seal, self._options.stream
         with self._target() as target:
             try:
-                target.publish(
+                published = target.publish(
                     batchId + _FIRST_NUMBER,
                     events,
                     transactions,
                     note_time=promise.time,
-                    seal=promise.is_end and self._options.seal,
+                    ended=ends,
                 )
             except StreamSealedError:
                 # A query that is started again after the end has batches without rows.
                 if not promise.is_end or len(events) or transactions:
                     raise
-        if promise.is_end and not self._options.seal:
-            _log.warning(
-                "the query has ended, and %s has not: set seal=true where nobody else writes "
-                "to it, or let the query's writer leave: tidegauge leave %s %s",
-                self._options.stream,
-                self._options.stream,
-                self._query,
-            )
+                return
+        if promise.is_end and not ends:
+            cure = f"set seal=true, or end its writer: tidegauge leave {stream} {self._query} --ended"
+            _log.warning("the query has ended, and %s has not: %s", stream, cure)
+        elif published.not_ended:
+            others = ", ".join(published.not_ended)
+            _log.warning("the query has ended; %s ends once these have: %s", stream, others)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 (Spark's)
         """Drop what tasks of a failed batch staged."""

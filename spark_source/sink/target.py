@@ -104,9 +104,9 @@ class Target:
         transactions: Iterable[str] = (),
         *,
         note_time: int | None = None,
-        seal: bool = False,
+        ended: bool = False,
     ) -> BatchAppended:
-        """Append a batch, note a time and seal, all or nothing, once by its number.
+        """Append a batch, note a time and end, all or nothing, once by its number.
 
         What is staged is published in the order in which it is named, the events behind it.
         """
@@ -122,7 +122,7 @@ class Target:
             "writer": self._job,
             "incarnation": self._incarnation,
             "note_time": note_time,
-            "seal": "true" if seal else None,
+            "seal": "true" if ended else None,
         }
         path = f"/batches/{number}"
         return self._post(path, BatchAppended, body=body, headers=headers, params=params)

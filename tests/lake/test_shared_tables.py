@@ -122,6 +122,27 @@ def test_a_batch_that_is_repeated_notes_again_and_a_sealed_stream_stays_sealed(
     assert sorted(time for one in versions for _, time in one.rows) == [1_000, 3_000]
 
 
+def test_a_table_of_two_jobs_ends_with_the_second_of_their_sources(
+    lake_spark: SparkSession,
+    stream: Api,
+    lake: Lake,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one, two = (_job(lake_spark, lake, tmp_path / n, stream, seal=True) for n in ("one", "two"))
+    for job in (one, two):
+        job.batch(1_000, bound=2_000)
+    one.batch(3_000, bound=END_OF_TIME)
+    assert "the stream is sealed once 'two' has ended" in caplog.text
+    assert _marks(stream)[-1].lower == 2_000
+    two.batch(4_000, bound=5_000)
+    two.batch(6_000, bound=END_OF_TIME)
+    for job in (one, two):
+        job.sink.close()
+    check_marks(read(lake, TABLE, "key", "event_time"), marks := _marks(stream))
+    assert [mark.lower for mark in marks] == [2_000, 5_000, END_OF_TIME]
+
+
 def test_a_query_beats_until_it_is_closed_on_a_stream_whose_offsets_are_versions(
     lake_spark: SparkSession, feed: Feed, stream: Api, lake: Lake, tmp_path: Path
 ) -> None:

@@ -456,6 +456,17 @@ def test_those_that_expired_are_named_the_latest_first_also_after_a_restart() ->
     assert "(3 left, 2 expired: 'a' and 'c')" in night.live("-d", "-e").says()
 
 
+def test_who_has_not_ended_is_named_where_others_have() -> None:
+    night = Night().live(("a", 0), ("b", 0), ("c", 0), "-b")
+    for writer in "ac":
+        night.core.leave(writer, now=night.now, ended=True)
+    assert night.says() == (
+        "The watermark stands at 2024-01-01T12:00:00.000Z: no writer is live (3 left, 0 expired); the "
+        "stream is sealed once 'b' has ended, as 2 others have; start 'b', or end it if it will "
+        "not run again: tidegauge leave shop/orders b --ended"
+    )
+
+
 def test_sealed() -> None:
     night = Night().live(("a", 0))
     night.core.seal({0: 1, 1: 0}, night.now)

@@ -52,7 +52,7 @@ async def test_a_batch_that_is_sent_twice_at_once_is_stored_once(database_url: s
     async with serving(database_url) as log:
         await log.create(segments=1)
         calls = TransactionCalls(log.parts.sequencer, log.parts.database, log.state)
-        job = JobBatch(1, Source("job", of_its_own=True), seal=False)
+        job = JobBatch(1, Source("job", of_its_own=True), ended=False)
         events = batch_of(numbered(0, 2))
         twice = [calls.append_batch(job, events=events) for _ in range(2)]
         outcomes = sorted(await asyncio.gather(*twice), key=lambda one: one.position is None)
@@ -99,25 +99,40 @@ def test_transactions_of_the_job_are_published_in_their_order(log: LogApi) -> No
     assert "'w'" in foreign["detail"]
 
 
-def test_a_refused_note_or_seal_appends_nothing(log: LogApi) -> None:
+def test_a_refused_note_appends_and_ends_nothing(log: LogApi) -> None:
     append_batch(log, 1, [], note_time=TIME)
     rows = numbered(0, 3, key=KEYS[0])
-    assert append_batch(log, 2, rows, note_time=TIME - 1)["code"] == "invalid_time"
+    assert append_batch(log, 2, rows, note_time=TIME - 1, seal=True)["code"] == "invalid_time"
     log.register("other")
-    live = append_batch(log, 2, rows, note_time=TIME, seal=True)
-    assert (live["status"], live["code"], live["writers"]) == (409, "writers_live", ["other"])
     assert append_batch(log, 1, rows, writer="new", note_time=2**62)["code"] == "time_in_future"
     assert [one["writer"] for one in _writers(log)] == ["job", "other"]
     assert log.tail() == {"0": 0, "1": 0}
     assert append_batch(log, 2, rows, note_time=TIME)["duplicate"] is False
 
 
-def test_a_batch_seals_the_stream_once_its_writer_is_alone(log: LogApi) -> None:
+def test_a_batch_seals_the_stream_once_all_that_its_writers_read_has_ended(
+    log: LogApi,
+) -> None:
     log.register("other")
-    log.client.post(f"{log.path}/writers/other/leave", json={"incarnation": 1})
+    append_batch(log, 1, [], note_time=TIME - 1)
+    ended = append_batch(log, 2, [], seal=True)
+    assert (ended["final"], ended["not_ended"]) == (False, ["other"])
+    states = {one["writer"]: (one["state"], one["ended"]) for one in _writers(log)}
+    assert states == {"job": ("left", True), "other": ("joining", False)}
+    leave = f"{log.path}/writers/other/leave"
+    left = log.json(log.client.post(leave, json={"incarnation": 1}))
+    assert (left["state"], left["ended"], left["final"]) == ("left", False, False)
+    again = append_batch(log, 3, [], seal=True)  # a job that runs again ends again
+    assert (again["final"], again["not_ended"]) == (False, ["other"])
+    log.client.post(leave, json={"incarnation": 1, "ended": True})
+    assert append_batch(log, 4, [])["code"] == "stream_sealed"
+
+
+def test_a_batch_seals_the_stream_of_one_job_at_once(log: LogApi) -> None:
     rows = numbered(0, 2, key=KEYS[0])
     sealed = append_batch(log, 4, rows, note_time=TIME, seal=True)
     assert (sealed["final"], sealed["watermark"]) == (True, END_OF_TIME)
+    assert sealed["not_ended"] == []
     assert sealed["position"] == {"0": 2}
     mark = log.json(log.client.get(f"{log.path}/watermark"))["mark"]
     assert mark["cut"] == {"0": 2, "1": 0}
@@ -163,4 +178,6 @@ def test_sealing_by_a_batch_needs_the_role_that_sealing_needs(
         log.create()
         log.client.headers.update(writer)
         assert append_batch(log, 1, [], seal=True)["code"] == "forbidden"
+        left = log.client.post(f"{log.path}/writers/job/leave", json={"ended": True})
+        assert left.json()["code"] == "forbidden"
         assert append_batch(log, 1, [])["duplicate"] is False

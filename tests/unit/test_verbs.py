@@ -229,6 +229,15 @@ SESSIONS = {
         …from a shell --incarnation 1… [1]
         $ leave shop/orders cron --incarnation 1 --time 2024-01-01T12:00:00Z
         cron is left; watermark 2024-01-01T12:00:00.000Z
+        $ note-time shop/orders other 2024-01-01T12:00:00Z
+        other is active; watermark 2024-01-01T12:00:00.000Z
+        $ leave shop/orders other --ended
+        other is left; watermark 2024-01-01T12:00:00.000Z
+        the stream ends once these have: cron
+        $ writers shop/orders
+        writer … cron left … other ended …
+        $ leave shop/orders cron --ended
+        cron is left; watermark the end of time
         """,
 }
 

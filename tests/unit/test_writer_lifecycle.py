@@ -2,6 +2,8 @@
 
 from tests.patience import wait_until
 from tests.service.api import MINUTE, NOON, Api, Open
+from tests.unit.conftest import Serve
+from tidegauge.event_time import END_OF_TIME
 
 SECONDS = 1_704_110_400
 NEVER = 2**62
@@ -137,3 +139,38 @@ def test_lowering_min_writers_lets_the_first_mark_out(open_shop: Open) -> None:
     assert shop.watermark is None
     shop.change(min_writers=1)
     wait_until(lambda: shop.watermark == NOON)
+
+
+def test_a_stream_of_several_jobs_ends_with_the_last_of_their_sources(serve: Serve) -> None:
+    with serve() as log:
+        log.create(log="external", min_writers=3)
+        for name, offset in (("a", 5), ("b", 7), ("c", 2)):
+            log.client.post(f"{log.path}/writers/{name}/register", json={})
+            body = {"time": NOON, "position": {"0": offset}, "incarnation": 1}
+            log.client.post(f"{log.path}/writers/{name}/note-time", json=body)
+        a, b, c = (f"{log.path}/writers/{name}" for name in "abc")
+        for writer in (a, c):
+            log.client.post(f"{writer}/leave", json={"incarnation": 1, "ended": True})
+        log.client.post(f"{c}/register", json={})  # it is not over after all
+    with serve() as log:
+        ended = log.json(log.client.post(f"{b}/leave", json={"incarnation": 1, "ended": True}))
+        assert (ended["final"], ended["not_ended"]) == (False, ["c"])
+        seen = log.json(log.client.get(f"{log.path}/watermark"))["explanation"]
+        assert "the stream is sealed once 'c' has ended, as 2 others have" in seen["sentence"]
+        sealed = log.client.post(f"{c}/leave", json={"incarnation": 2, "ended": True})
+        assert log.json(sealed)["watermark"] == END_OF_TIME
+        mark = log.json(log.client.get(f"{log.path}/watermark"))["mark"]
+        assert (mark["final"], mark["cut"]) == (True, {"0": 7})
+
+
+def test_a_stream_that_expects_more_writers_does_not_end_with_the_first(shop: Api) -> None:
+    shop.change(min_writers=2)
+    shop.note("a", NOON, 1)
+    left = shop.post("writers/a/leave", ended=True)
+    assert (left["final"], left["not_ended"]) == (False, [])
+    assert (
+        "1 of min_writers=2 writers have ended"
+        in shop.get("watermark")["explanation"]["sentence"]
+    )
+    shop.note("b", NOON, 3)
+    assert shop.post("writers/b/leave", ended=True)["final"] is True

@@ -175,10 +175,7 @@ def sealed_topology(
     InvalidPositionError
         If a length is missing or negative, or the cut or a writer is beyond it.
     """
-    reported: dict[int, int] = dict(cut)
-    for writer in writers:
-        _raise_to_maximum(reported, writer.noted.position)
-        _raise_to_maximum(reported, writer.noted.former_position)
+    reported = reached_by(writers, cut)
     for number in lengths:
         if number not in topology.unsealed:
             reason = "there is no such growing segment"
@@ -190,6 +187,15 @@ def sealed_topology(
             raise InvalidPositionError(number, lengths.get(number, -1), reason, reported)
     seal = {n: lengths[n] for n in topology.unsealed}
     return topology.scaled(seal, [], now_ms=now.wall_ms)
+
+
+def reached_by(writers: Iterable[Writer], cut: Position) -> dict[int, int]:
+    """Return the offsets that writers reported, former incarnations included, and a cut has."""
+    reached: dict[int, int] = dict(cut)
+    for writer in writers:
+        _raise_to_maximum(reached, writer.noted.position)
+        _raise_to_maximum(reached, writer.noted.former_position)
+    return reached
 
 
 def _raise_to_maximum(counts: dict[int, int], position: Mapping[int, int]) -> None:

@@ -10,7 +10,12 @@ since the one before it: never writers times segments.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
+from tidegauge.aggregation.acceptance import (
+    Acceptance,
+    check_incarnation,
+    reached_by,
+    sealed_topology,
+)
 from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.changes import Changes, StoredAggregation
 from tidegauge.aggregation.clocks import HoldClocks
@@ -250,8 +255,11 @@ class Aggregator:
         position: Position | None = None,
         incarnation: int | None = None,
         tails: Position | None = None,
+        ended: bool = False,
     ) -> None:
         """Record that a writer leaves: it will write no more. See `note_time` for the parameters.
+
+        With ``ended``, it leaves because its source has ended.
 
         Raises
         ------
@@ -269,7 +277,7 @@ class Aggregator:
             check_incarnation(writer, record.life.incarnation, incarnation)
             self._members.go_on_as(record, incarnation)
         self._roster.hear(record, now.wall_ms)
-        self._members.go_out(record, "left", now.listening_ms)
+        self._members.go_out(record, "ended" if ended else "left", now.listening_ms)
         self._passes.due = True
 
     def expire(self, writer: str, *, now: Now) -> None:
@@ -367,9 +375,23 @@ class Aggregator:
         """Return how far a writer's present incarnation reported; raises `UnknownWriterError`."""
         return self._roster.get(writer).noted.position
 
-    def live_besides(self, writer: str) -> list[str]:
-        """Return the names of the live writers other than one, in order."""
-        return sorted(other.name for other in self._roster.live() if other.name != writer)
+    @property
+    def unended(self) -> Iterator[str]:
+        """The names of the writers that have not ended."""
+        return self._roster.unended()
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether every writer that is known has ended, and they are as many as there must be."""
+        ended = self._roster.presences["ended"]
+        return ended == len(self) > 0 and ended >= self.settings.min_writers
+
+    @property
+    def written(self) -> Position:
+        """The offsets that marks and writers reach in the segments that grow."""
+        newest = {} if self.newest is None else self.newest.cut
+        reached = reached_by(self._roster, newest)
+        return {number: reached.get(number, 0) for number in self.topology.unsealed}
 
     def state(self, writer: str) -> WriterState:
         """Return a writer's state; one that is forgotten stays expired."""

@@ -13,7 +13,8 @@ from tidegauge.marks import Mark
 UNSOUGHT = FIRST_TIME
 """In place of a time that was not computed yet: no watermark is below it."""
 
-Presence: TypeAlias = Literal["live", "left", "expired"]
+Presence: TypeAlias = Literal["live", "left", "ended", "expired"]
+"""Ended is left for good: the source of the writer has ended."""
 
 KeptTime: TypeAlias = tuple[int, DownSet]
 """Of a report above the watermark: its time, and what it covers beyond the one before it."""

@@ -72,6 +72,8 @@ class Membership:
         self.find_reached()
         self._cut.drop_all(writer)
         writer.life.restart(incarnation)
+        if writer.life.presence == "ended":
+            self._roster.place(writer, "left")
         reported = writer.noted.restart(self._marking.revision)
         self._cut.release(reported, writer.noted.former_time)
         self._roster.change(writer)
@@ -103,7 +105,7 @@ class Membership:
         self._roster.place(writer, "live")
 
     def go_out(self, writer: Writer, presence: Presence, now_ms: int) -> None:
-        """Make a writer left or expired; it may be so already."""
+        """Make a writer left, ended or expired; it may be so already."""
         self.find_reached()
         writer.life.go_out(writer.noted, now_ms, self._marking.watermark)
         self.departures.add(writer)

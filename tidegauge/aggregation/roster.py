@@ -20,7 +20,7 @@ class Roster:
     forgotten_incarnation
         The highest of all forgotten writers: a registration starts above it.
     presences
-        How many writers are live, left and expired.
+        How many writers are live, left, ended and expired.
     last_heard
         The writer whose call was accepted last; None before any.
     expired
@@ -107,13 +107,17 @@ class Roster:
         """List those that are live."""
         return (writer for writer in self._by_name.values() if writer.life.presence == "live")
 
+    def unended(self) -> Iterator[str]:
+        """List the names of those that have not ended."""
+        return (writer.name for writer in self if writer.life.presence != "ended")
+
     def hear(self, writer: Writer, wall_ms: int) -> None:
         """Record that a call of a writer was accepted."""
         writer.noted.heard_ms = wall_ms
         self.last_heard = writer
 
     def place(self, writer: Writer, presence: Presence) -> None:
-        """Record that a writer is live, left or expired from now on."""
+        """Record that a writer is live, left, ended or expired from now on."""
         self.presences[writer.life.presence] -= 1
         self.presences[presence] += 1
         writer.life.presence = presence

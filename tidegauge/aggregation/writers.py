@@ -274,7 +274,7 @@ class Writer:
     def state(self, *, somebody_waits: bool) -> WriterState:
         """Return the state that section 2 of the rules gives it."""
         if self.life.presence != "live":
-            return self.life.presence
+            return "expired" if self.life.presence == "expired" else "left"
         if self.noted.time is None:
             return "joining"
         return "behind" if self.stand.holds and somebody_waits else "active"

@@ -111,7 +111,7 @@ class Inspection:
                 "active": presences["live"] - joining - behind,
                 "behind": behind,
                 "expired": presences["expired"],
-                "left": presences["left"],
+                "left": presences["left"] + presences["ended"],
             }
         )
 
@@ -179,6 +179,8 @@ class Inspection:
                 self.readings.run_out_with(writer, MOST_COUNTED) for writer in counted
             ),
             expired=list(islice(reversed(self.roster.expired), shown)),
+            ended=self.roster.presences["ended"],
+            unended=[] if in_short else self._unended(),
             returning=[self._status(writer) for writer in islice(progress.returning, shown)],
             returning_count=len(progress.returning),
             stopped_ms=self.readings.stopped_ms(),
@@ -191,6 +193,11 @@ class Inspection:
             hot=hot,
             odd_event=odd_event,
         )
+
+    def _unended(self) -> list[str]:
+        """Name some that have not ended, where others have."""
+        has_ended = self.roster.presences["ended"] > 0
+        return list(islice(self.roster.unended(), _SHOWN)) if has_ended else []
 
     def _first_holders(self, shown: int) -> list[Writer]:
         """Choose the writers to show: those dropped first, all that have not reported, then others."""
@@ -251,6 +258,7 @@ class Inspection:
         return WriterStatus(
             writer=writer.name,
             state=self._state(writer),
+            ended=life.presence == "ended",
             incarnation=life.incarnation,
             time=noted.time,
             stand=writer.stand.at,

@@ -62,6 +62,8 @@ def sentence_of(situation: Situation, reason: Reason, state: State, *, is_odd: b
     facts = f"{_standing(situation)}: {_facts(situation, reason, state)}"
     if situation.returning:
         facts = f"{facts}; {_returning(situation)}"
+    if situation.ended:
+        facts = f"{facts}; {_ending(situation)}"
     if state == "moving" and not is_odd:
         return f"Nothing to do: {facts[0].lower()}{facts[1:]}."
     return f"{facts}."
@@ -80,6 +82,12 @@ def cure_of(situation: Situation, reason: Reason, state: State) -> Cure | None:
         return _cure_of_doubt(situation, leader)
     if holds and state not in {"silent", "moving"}:
         return _cure_of_holding(situation, situation.holders[0])
+    if state == "nobody" and situation.unended:
+        first = situation.unended[0]
+        return Cure(
+            f"start {first!r}, or end it if it will not run again",
+            f"tidegauge leave {situation.stream} {first} --ended",
+        )
     return _CURES.get(state)
 
 
@@ -118,6 +126,17 @@ def _facts(  # noqa: PLR0911 (one for each reason)
         names = f": {_names_of_expired(situation)}" if expired else ""
         return f"no writer is live ({left} left, {expired} expired{names})"
     return f"{_held(situation)}; {_until(situation)}"
+
+
+def _ending(situation: Situation) -> str:
+    """Return what a stream waits for before it is sealed, some of whose writers have ended."""
+    count = sum(situation.states.values()) - situation.ended
+    if not count:
+        wanted = situation.settings.min_writers
+        return f"{situation.ended} of min_writers={wanted} writers have ended"
+    names = _listed([repr(name) for name in situation.unended], count)
+    have = "have" if count > 1 else "has"
+    return f"the stream is sealed once {names} {have} ended, as {situation.ended} others have"
 
 
 def _too_few(situation: Situation) -> str:

@@ -23,6 +23,8 @@ class WriterStatus:
     ----------
     writer, state, incarnation
         Its name.
+    ended
+        Whether it left because its source has ended.
     time
         Latest noted in this incarnation, ms.
     position
@@ -53,6 +55,7 @@ class WriterStatus:
 
     writer: str
     state: WriterState
+    ended: bool
     incarnation: int
     time: int | None
     position: Position
@@ -109,6 +112,8 @@ class Situation:
         `MOST_COUNTED` in all.
     expired
         Names of the last few that expired, the latest first.
+    ended, unended
+        How many writers have ended, and names of some that have not, where others have.
     returning
         The first few that are out and on their way back; ``returning_count`` in all.
     stopped_ms
@@ -145,6 +150,8 @@ class Situation:
     waiting_count: int
     run_out_with: int
     expired: list[str]
+    ended: int
+    unended: list[str]
     returning: list[WriterStatus]
     returning_count: int
     stopped_ms: Mapping[Clock, int | None]

@@ -350,6 +350,10 @@ class ScalingInfo(Answer):
 
 
 HELD = "Time that writers have waited for others since the newest mark, without silence, ms; null while none waits."
+NOT_ENDED = (
+    "Where a writer's source has ended: up to 10 writers that have not, so that the stream is not "
+    "sealed; empty once it is, and while fewer than `min_writers` are known."
+)
 SILENT = "Time since a writer last reported, ms, once that stops the clocks of all; null before that."
 
 

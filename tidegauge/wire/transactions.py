@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from tidegauge.wire.events import EventsAccepted
-from tidegauge.wire.streams import StreamFacts
+from tidegauge.wire.streams import NOT_ENDED, StreamFacts
 from tidegauge.wire.values import (
     Answer,
     Between,
@@ -129,3 +129,4 @@ class BatchAppended(EventsAccepted):
     position: WirePosition | None = Field(
         None, description="Next offset of each segment written to; null for a duplicate."
     )
+    not_ended: list[str] = Field([], description=NOT_ENDED)

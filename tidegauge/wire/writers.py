@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from tidegauge.explain.first_steps import addressed
 from tidegauge.explain.sentences import in_full
 from tidegauge.states import Clock, Reason, StandBy, WriterState
-from tidegauge.wire.streams import HELD, SILENT, MarkInfo, StreamFacts
+from tidegauge.wire.streams import HELD, NOT_ENDED, SILENT, MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 _OF_A_REPORT = "Of a report, ms: nothing that the writer will write is older."
@@ -50,6 +50,12 @@ class WriterReport(Request):
 
 class LeaveStream(WriterReport):
     """``POST …/writers/{writer}/leave``: it will write no more."""
+
+    ended: bool = Field(
+        False,
+        description="Its source has ended. The stream is sealed once all writers that it knows have "
+        "ended, at least `min_writers` of them.",
+    )
 
 
 class NoteTime(WriterReport):
@@ -114,6 +120,7 @@ class WriterInfo(Answer):
 
     writer: str = Field(description="Name of the writer.")
     state: WriterState = Field(description="Live are `joining`, `active` and `behind`.")
+    ended: bool = Field(description="Whether it left because its source has ended.")
     incarnation: int = Field(description="Newest incarnation; 0 if it never registered.")
     time: int | None = Field(description="Latest time noted in this incarnation, ms.")
     position: WirePosition | None = Field(
@@ -162,6 +169,8 @@ class WriterDescription(WriterInfo, StreamFacts):
 
 class WriterAnswer(WriterInfo, TimeNoted):
     """The answer to leave and expire: that of a report, and what became of the writer."""
+
+    not_ended: list[str] = Field([], description=NOT_ENDED)
 
 
 class WriterList(StreamFacts):

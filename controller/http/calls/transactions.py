@@ -1,5 +1,6 @@
 """Calls about transactions, and batches of jobs."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -195,8 +196,8 @@ async def append_batch(
     seal: Annotated[  # noqa: FBT002 (a parameter of the query)
         bool,
         Query(
-            description="End the stream with this batch, if no other writer is live; needs the "
-            "role `operate`, as sealing does."
+            description="What the job reads has ended: it leaves with this batch, and the stream "
+            "is sealed if all its writers have ended. Needs the role `operate`, as sealing does."
         ),
     ] = False,
 ) -> wire.BatchAppended:
@@ -227,12 +228,14 @@ def _appended(
     last: int,
     position: Any,  # noqa: ANN401 (of a read-only mapping)
     hint: str | None = None,
+    not_ended: Sequence[str] = (),
 ) -> wire.BatchAppended:
     return wire.BatchAppended(
         duplicate=position is None,
         last=last,
         position=None if position is None else dict(position),
         hint=hint,
+        not_ended=list(not_ended),
         **routing.stream_facts(state),
     )
 

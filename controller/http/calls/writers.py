@@ -1,11 +1,12 @@
 """Calls of and about writers: register, leave, expire, list."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
+from controller.access.callers import Role
 from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
 from controller.listing import first_page
@@ -52,13 +53,21 @@ async def register(
 async def leave(
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
+    caller: routing.CallerOf,
     writer: routing.WriterName,
     last: wire.LeaveStream | None = None,
 ) -> wire.WriterAnswer:
-    """Count a writer no longer: it will write no more."""
+    """Count a writer no longer: it will write no more.
+
+    With `ended`, the stream is sealed if all its writers have ended. It needs the role `operate`.
+    """
     last = last or wire.LeaveStream()
-    left = await sequencer.submit(partial(reports.leave, state=state, writer=writer, last=last))
-    return _answer(state, left, reports.seconds_hint(state, last.time))
+    if last.ended:
+        caller.check(Role.OPERATE, state.identity.name.scope)
+    left, not_ended = await sequencer.submit(
+        partial(reports.leave, state=state, writer=writer, last=last)
+    )
+    return _answer(state, left, reports.seconds_hint(state, last.time), not_ended)
 
 
 @router.post(WRITERS + "/{writer}/expire")
@@ -70,10 +79,15 @@ async def expire(
     return _answer(state, expired, None)
 
 
-def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> wire.WriterAnswer:
+def _answer(
+    state: StreamState, status: WriterStatus, hint: str | None, not_ended: Sequence[str] = ()
+) -> wire.WriterAnswer:
     """Return what became of a writer; it may be forgotten by now, if nothing is retained."""
     return wire.WriterAnswer(
-        **_info(status).model_dump(), hint=hint, **routing.stream_facts(state)
+        **_info(status).model_dump(),
+        hint=hint,
+        not_ended=list(not_ended),
+        **routing.stream_facts(state),
     )
 
 
