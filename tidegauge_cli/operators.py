@@ -200,8 +200,7 @@ def why(session: Session, streams: Streams) -> None:
 
 def _show_why(session: Session, seen: Watermark, *, heading: list[str]) -> None:
     explanation = seen.explanation
-    hints = filter(None, [explanation.hint])
-    session.show(seen, *heading, *lines_of(explanation), *hints)
+    session.show(seen, *heading, *lines_of(explanation))
     if holders := holders_of(explanation):
         Output(table_of_writers, as_json=False).page(holders)
     if rest := describe_rest(explanation):

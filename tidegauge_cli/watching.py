@@ -110,8 +110,6 @@ def _picture(last: Snapshot, now: Snapshot) -> Group:
         f"  mark {stream.revision}{now.growth(last)}",
     )
     parts: list[RenderableType] = [heading, *map(Text, lines_of(explanation))]
-    if explanation.hint is not None:
-        parts.append(Text(explanation.hint, style="yellow"))
     if holders := holders_of(explanation):
         parts.append(table_of_writers(holders))
     if rest := describe_rest(explanation):

@@ -129,8 +129,9 @@ def _listed(
     streams: Sequence[StreamBrief], explained: Mapping[str, BriefExplanation], now_ms: int
 ) -> list[ListedState]:
     known = {
-        one.stream: one.model_copy(update={"explanation": explained.get(one.stream_id)})
+        one.stream: one.model_copy(update={"explanation": explained[one.stream_id]})
         for one in streams
+        if one.stream_id in explained  # others were deleted meanwhile
     }
     judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in known.items()}
     return [

@@ -23,6 +23,7 @@ from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.groups import Groups
 from controller.metrics.counters import Metrics, counted
+from controller.streams.lifecycle import explain_briefly
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now
@@ -36,7 +37,7 @@ _STATES: tuple[WriterState, ...] = ("joining", "active", "behind", "expired", "l
 class StreamFigures(NamedTuple):
     """One stream in numbers."""
 
-    stream: str
+    state: StreamState
     lag_s: float | None
     """None for logical time, before the first mark, and after the last."""
     held_s: float
@@ -47,6 +48,11 @@ class StreamFigures(NamedTuple):
     kept_reports: int
     expirations: int
 
+    @property
+    def stream(self) -> str:
+        """Its name."""
+        return str(self.state.identity.name)
+
 
 @dataclass(slots=True)
 class Present:
@@ -54,6 +60,8 @@ class Present:
 
     shown: list[StreamFigures] = field(default_factory=list)
     """The streams that have series of their own."""
+    troubles: list[tuple[str, str, bool]] = field(default_factory=list)
+    """For each of those, and each trouble that it may have, whether it has it."""
     streams: int = 0
     writers: Counter[WriterState] = field(default_factory=Counter)
     kept_reports: int = 0
@@ -84,6 +92,10 @@ class Gauges:
             if len(present.shown) > 2 * limit + _AT_ONCE:  # kept short, but not at every step
                 present.shown = nlargest(limit, present.shown, key=_urgency)
         present.shown = nlargest(limit, present.shown, key=_urgency)
+        for index, figures in enumerate(present.shown):
+            if index % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            present.troubles += _troubles(figures.state)
         return present
 
     def total_families(self, present: Present) -> Iterator[Metric]:
@@ -189,6 +201,9 @@ def stream_families(present: Present) -> Iterator[Metric]:
     for name, documentation, value_of in table:
         values = [([one.stream], value_of(one)) for one in shown]
         yield _labelled(name, documentation, ["stream"], values)
+    troubles = (([stream, trouble], float(has)) for stream, trouble, has in present.troubles)
+    documentation = "1 while a stream is in one of these states, which nothing else shows."
+    yield _labelled("stream_state", documentation, ["stream", "state"], troubles)
     expirations = (([one.stream], one.expirations) for one in shown)
     yield counted("stream_expirations", "Writers that expired.", ["stream"], expirations)
     yield GaugeMetricFamily(
@@ -233,7 +248,7 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
     timed = state.config.max_future_skew_ms is not None and not state.final
     seen = state.aggregator.inspect(now)
     return StreamFigures(
-        stream=str(state.identity.name),
+        state=state,
         lag_s=(now.wall_ms - watermark) / 1_000 if timed and watermark is not None else None,
         held_s=(seen.held_ms or 0) / 1_000,
         silent_s=(seen.silent_ms or 0) / 1_000,
@@ -241,6 +256,14 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
         kept_reports=state.aggregator.kept_reports,
         expirations=state.expirations,
     )
+
+
+def _troubles(state: StreamState) -> Iterator[tuple[str, str, bool]]:
+    """Say whether a stream is in a state of trouble that no other figure shows."""
+    explanation, stream = explain_briefly(state), str(state.identity.name)
+    yield stream, "odd_times", explanation.hint is not None
+    yield stream, "too_few_writers", explanation.reason == "min_writers"
+    yield stream, "no_live_writer", explanation.reason == "nobody_live"
 
 
 def _urgency(figures: StreamFigures) -> tuple[bool, float]:

@@ -123,7 +123,7 @@ SCENES = {
         [*HELD, 13_000],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'slow' (1h of "
         "event time behind, silent for 13s) holds it while 'fast' waits; it is dropped in 47s "
-        "if others keep reporting (it has been silent for 13s of the 1m allowed); have it note "
+        "if others keep reporting (its silence counts as 13s of the 1m allowed); have it note "
         "a later time or leave, or expire it (its events below the watermark are then late): "
         "tidegauge expire shop/orders slow",
         shown={"stood_ms": 13_000, "next_expiry_ms": None, "waiting": ["fast"]},
@@ -142,7 +142,7 @@ SCENES = {
     ),
     "a clock that runs out without another report": Scene(
         [*HELD, Beat(("fast",), 40_000)],
-        "… 'fast' waits; it is dropped in 20s (it has been silent for 40s of the 1m allowed);…",
+        "… 'fast' waits; it is dropped in 20s (its silence counts as 40s of the 1m allowed);…",
         shown={"next_expiry_ms": 20_000},
         holder={"expires_in_ms": 20_000},
     ),
@@ -157,6 +157,23 @@ SCENES = {
             "clock": "standing_still",
             "expires_in_ms": MINUTE,
         },
+    ),
+    "one that beats is judged by its progress, also between two beats": Scene(
+        [*HELD, Beat(("slow", "fast"), MINUTE), Beat(("fast",), 15_000)],
+        "… dropped in 8m 45s if others keep progressing (it has made no progress for 1m 15s …",
+        holder={"silent_for_ms": 15_000, "clock": "standing_still", "remaining_ms": 525_000},
+    ),
+    "one that beats where nothing limits that": Scene(
+        [*HELD, Beat(("slow", "fast"), MINUTE), Beat(("fast",), 15_000)],
+        "… 'fast' waits; it reports, and holds without limit (hold_limit_ms is null);…",
+        {"hold_limit_ms": None},
+        shown={"next_expiry_ms": None},
+        holder={"silent_for_ms": 15_000, "clock": None, "remaining_ms": None},
+    ),
+    "one that beats no more": Scene(
+        [*HELD, Beat(("slow", "fast"), MINUTE), Beat(("fast",), 35_000)],
+        "… dropped in 25s (its silence counts as 35s of the 1m allowed);…",
+        holder={"clock": "silence", "expires_in_ms": 25_000},
     ),
     "all silent for less than is worth saying": Scene(
         [*HELD, 29_999], shown={"held_ms": 29_999, "silent_ms": None}
@@ -240,14 +257,14 @@ SCENES = {
     ),
     "a clock that runs out inside the interval of marks": Scene(
         [*HELD, Beat(("fast",), 15_000)],
-        "…; it is dropped within 45s, when mark_interval_ms is over (it …",
+        "…; it is dropped within 45s, when mark_interval_ms is over (its …",
         {"aggregation_timeout_ms": 20_000, "mark_interval_ms": MINUTE},
     ),
     "many hold, the one that is dropped first is named first": Scene(
         [("first", -HOUR), ("fast", 0), 5_000, *HELD_BY_MANY[2:22], 6_000],
-        "The watermark has stood at 2024-01-01T11:00:00.000Z for 11s: writers 'first' (1h of "
+        "… The watermark has stood at 2024-01-01T11:00:00.000Z for 11s: writers 'first' (1h of "
         "event time behind, silent for 11s), 'w00', 'w01' and 18 more hold it while 'fast' "
-        "waits; the first is dropped in 49s if others keep reporting (it has been silent for "
+        "waits; the first is dropped in 49s if others keep reporting (its silence counts as "
         "11s of the 1m allowed); have it note a later time or leave, or expire it (its events "
         "below the watermark are then late): tidegauge expire shop/orders first",
         shown={"holder_count": 21},
@@ -263,7 +280,7 @@ SCENES = {
     "who has noted nothing is named after who is dropped first": Scene(
         [*HELD_BY_MANY, 9_000, "+new", 2_000],
         "… 'first' (1h of event time behind, silent for 11s), 'new' (registered 2s ago, no time "
-        "noted yet, starts at 2024-01-01T11:00:00.000Z; it has been silent for 2s of the 1m "
+        "noted yet, starts at 2024-01-01T11:00:00.000Z; its silence counts as 2s of the 1m "
         "allowed), 'w00' and 29 more hold it…",
     ),
     "somebody joins before the first mark": Scene(
@@ -275,8 +292,8 @@ SCENES = {
     "somebody waits for the first mark": Scene(
         ["+new", ("fast", 0), 2_000],
         "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds back "
-        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting (it "
-        "has been silent for 2s of the 1m allowed); have it note a time or leave, or expire it "
+        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting (its "
+        "silence counts as 2s of the 1m allowed); have it note a time or leave, or expire it "
         "(its events below the watermark are then late): tidegauge expire shop/orders new",
     ),
     "all have left or expired": Scene(
@@ -295,8 +312,8 @@ SCENES = {
     ),
     "another one registers in a quiet night": Scene(
         [("a", 0), ("b", 0), 2 * HOUR, "!b", "+new"],
-        "… no writer is ahead, 'new' registered without reporting, 'b' expired and no longer "
-        "holds it; it rises once all 2 live writers note a later time.",
+        "… no writer is ahead, 'b' reported last, 2h ago, 'new' registered without reporting, "
+        "'b' expired and no longer holds it; it rises once all 2 live writers note a later time.",
     ),
     "seconds are in the one writer that sends them": Scene(
         [("seconds", NOON // 1_000 - NOON), ("right", 0)],
@@ -326,6 +343,7 @@ SCENES = {
     ),
     "the writer whose clock is ahead is doubted first": Scene(
         [("good", 0), ("skewed", 5 * HOUR)],
+        "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock right? "
         "The watermark stands at 2024-01-01T12:00:00.000Z: last is writer 'good' (5h of event "
         "time behind); first check 'skewed', whose times are in the future: if its clock is "
         "wrong, stop it and expire it: tidegauge expire shop/orders skewed",
@@ -418,7 +436,7 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
 def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_for_its_end() -> None:
     night = Night(aggregation_timeout_ms=20_000, mark_interval_ms=MINUTE)
     night.live(*HELD, Beat(("fast",), 15_000)).passed_ms += MINUTE
-    assert "; it is dropped in 0ms (it has been silent for 25s of the 20s" in night.says()
+    assert "; it is dropped in 0ms (its silence counts as 25s of the 20s" in night.says()
 
 
 def test_how_many_others_run_out_with_the_one_that_is_named_is_said() -> None:
@@ -426,8 +444,8 @@ def test_how_many_others_run_out_with_the_one_that_is_named_is_said() -> None:
     night.live(("fast", 0), 20_000, ("fast", 1))
     assert (
         "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', "
-        "'w03' and 17 more wait; it is dropped in 40s if others keep reporting (it has been "
-        "silent for 20s of the 1m allowed; 19 more run out with it);"
+        "'w03' and 17 more wait; it is dropped in 40s if others keep reporting (its "
+        "silence counts as 20s of the 1m allowed; 19 more run out with it);"
     ) in night.says()
     night.live(("w07", 7 - HOUR))
     assert "20s of the 1m allowed; 18 more run out with it)" in night.says()

@@ -211,6 +211,23 @@ def _held(client: httpx.Client, what: str = "held") -> dict[str, float]:
     return _scrape(client)[f"stream_{what}_seconds"]
 
 
+def test_states_that_no_other_figure_shows_have_a_series_each(client: httpx.Client) -> None:
+    _create(client, "odd")
+    _note(client, "odd", "w", 1_700_000_000)  # seconds
+    _create(client, "few", min_writers=2)
+    _note(client, "few", "w", NOW)
+    _create(client, "left", log="embedded")
+    _note(client, "left", "w", NOW)
+    client.post("/v1/streams/tests/left/writers/w/leave", json={}).raise_for_status()
+    states = _scrape(client)["stream_state"]
+    assert {name for name, value in states.items() if value} == {
+        "odd_times tests/odd",
+        "too_few_writers tests/few",
+        "no_live_writer tests/left",
+    }
+    assert len(states) == 9
+
+
 def test_marks_passes_batches_and_commits_are_counted(client: httpx.Client) -> None:
     _create(client)
     with ThreadPoolExecutor() as threads:

@@ -44,11 +44,10 @@ def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
     assert (found.state, found.tone) == (state, tone)
 
 
-def test_a_controller_that_does_not_answer_is_no_quiet_stream() -> None:
-    found = judgement_of(
-        brief_of().model_copy(update={"explanation": None}), Pace(), now_ms=NOW
-    )
-    assert found.label == "not explained"
+def test_a_stream_of_old_events_is_not_late_before_it_had_time_to_be() -> None:
+    old = {"watermark": 1_000_000_000_000, "explained": {"reason": "caught_up"}}
+    assert judgement_of(brief_of(created_ms=NOW - 1_000, **old), now_ms=NOW).state == "moving"
+    assert judgement_of(brief_of(created_ms=NOW - 301_000, **old), now_ms=NOW).state == "late"
 
 
 def test_a_stream_of_rare_marks_is_held_later() -> None:
@@ -92,6 +91,10 @@ def test_trouble_comes_first_and_what_stands_longest() -> None:
         (
             {"marked_ms": NOW - 53_000, "explained": {"holder_count": 3}},
             "held by slow and 2 more for 53s",
+        ),
+        (
+            {"marked_ms": NOW - 53_000, "explained": {"hint": "a wrong clock?"}},
+            "held by slow for 53s, odd times",
         ),
         ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet for 11s"),
         ({"explained": {"silent_ms": 660_000}}, "silent for 11m"),

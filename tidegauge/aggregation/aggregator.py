@@ -420,7 +420,11 @@ class Aggregator:
             reach=self._cut.reach,
             roster=self._roster,
             progress=self._progress,
-            readings=Readings(self._clocks, self._passes.view(self.settings, now)),
+            readings=Readings(
+                self._clocks,
+                self._passes.view(self.settings, now),
+                None if self.newest is None else self.newest.marked_ms,
+            ),
             slow=self._slow,
         )
 

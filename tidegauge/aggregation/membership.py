@@ -55,7 +55,7 @@ class Membership:
         if registration_id is not None:
             writer.life.remember(registration_id)
         self.join_former(writer, appended)
-        self._roster.hear(writer, now.wall_ms)
+        writer.noted.heard_ms = now.wall_ms
         if writer.life.grace:
             writer.life.grace = False
             if not writer.life.live:

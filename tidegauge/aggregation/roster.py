@@ -22,7 +22,7 @@ class Roster:
     presences
         How many writers are live, left, ended and expired.
     last_heard
-        The writer whose call was accepted last; None before any.
+        The writer that last reported or left; None before any.
     expired
         By name, the writers that expired, the latest last.
     find
@@ -88,7 +88,10 @@ class Roster:
 
     def settle(self) -> None:
         """Find the writers that reported last and expired last, once all that is stored is restored."""
-        self.last_heard = max(self, key=lambda writer: writer.noted.heard_ms or 0, default=None)
+        reported = (writer for writer in self if writer.noted.time is not None)
+        self.last_heard = max(
+            reported, key=lambda writer: writer.noted.heard_ms or 0, default=None
+        )
         in_order = sorted(self.expired.values(), key=lambda writer: writer.life.gone_ms or 0)
         self.expired = {writer.name: writer for writer in in_order}
 
@@ -112,7 +115,7 @@ class Roster:
         return (writer.name for writer in self if writer.life.presence != "ended")
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
-        """Record that a call of a writer was accepted."""
+        """Record that a report of a writer was accepted, or that it left."""
         writer.noted.heard_ms = wall_ms
         self.last_heard = writer
 

@@ -44,7 +44,7 @@ def explain(situation: Situation) -> Explanation:
     cure = cure_of(situation, reason, state)
     return Explanation(
         reason=reason,
-        sentence=sentence_of(situation, reason, state, is_odd=hint is not None),
+        sentence=sentence_of(situation, reason, state, hint=hint),
         cure=None if cure is None else cure.words,
         command=None if cure is None else cure.command,
         hint=hint,

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, islice
-from math import inf
 
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.readings import Readings
@@ -215,15 +214,8 @@ class Inspection:
 
     def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
         """Return the order of being dropped: the lowest first, of equals the one with least time."""
-        settings, shown = self.settings, self.readings.shown(writer)
-        clocks = (
-            (settings.aggregation_timeout_ms, shown["silence"]),
-            (settings.hold_limit_ms, shown["standing_still"]),
-        )
-        left = (
-            most - shown for most, shown in clocks if most is not None and shown is not None
-        )
-        return writer.stand.at is not None, writer.stand.at or 0, min(left, default=inf)
+        stand = writer.stand.at
+        return stand is not None, stand or 0, self.readings.left_ms(writer)
 
     def _doubtful_lead_ms(self) -> int | None:
         """Return how far the leader stands ahead of all other live writers, if that is doubtful.
@@ -255,6 +247,7 @@ class Inspection:
 
     def _status(self, writer: Writer) -> WriterStatus:
         noted, life, shown = writer.noted, writer.life, self.readings.shown(writer)
+        nearer = self.readings.nearer(writer)
         return WriterStatus(
             writer=writer.name,
             state=self._state(writer),
@@ -271,7 +264,7 @@ class Inspection:
             silent_ms=self._since(noted.heard_ms),
             silent_for_ms=shown["silence"],
             standing_for_ms=shown["standing_still"],
-            clock=self.readings.nearer(writer),
+            clock=None if nearer is None else nearer.kind,
             expires_in_ms=self._expires_in(writer),
             remaining_ms=self.readings.remaining_ms(writer) if writer.stand.holds else None,
         )

@@ -12,8 +12,8 @@ from tidegauge.states import Clock, Reason
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000
 _CLOCKS: dict[Clock, str] = {
-    "silence": "been silent",
-    "standing_still": "made no progress",
+    "silence": "its silence counts as",
+    "standing_still": "it has made no progress for",
 }
 _GO_ON: dict[Clock, tuple[str, str, str]] = {
     "silence": ("reported", "reports", "reporting"),
@@ -49,14 +49,8 @@ def in_full(sentence: str, cure: str | None, command: str | None) -> str:
     return f"{said}." if command is None else f"{said}: {command}"
 
 
-def sentence_of(situation: Situation, reason: Reason, state: State, *, is_odd: bool) -> str:
-    """Return one sentence that says where the watermark stands, and why.
-
-    Parameters
-    ----------
-    is_odd
-        Whether there is a hint, so that there may be something to do.
-    """
+def sentence_of(situation: Situation, reason: Reason, state: State, *, hint: str | None) -> str:
+    """Return in words where the watermark stands, and why; what looks wrong comes first."""
     if reason == "sealed":
         return "The stream is sealed: its watermark is the end of time, and nothing follows."
     facts = f"{_standing(situation)}: {_facts(situation, reason, state)}"
@@ -64,7 +58,9 @@ def sentence_of(situation: Situation, reason: Reason, state: State, *, is_odd: b
         facts = f"{facts}; {_returning(situation)}"
     if situation.ended:
         facts = f"{facts}; {_ending(situation)}"
-    if state == "moving" and not is_odd:
+    if hint is not None:
+        return f"{hint} {facts}."
+    if state == "moving":
         return f"Nothing to do: {facts[0].lower()}{facts[1:]}."
     return f"{facts}."
 
@@ -158,10 +154,9 @@ def _names_of_expired(situation: Situation) -> str:
 def _caught_up(situation: Situation) -> str:
     heard, expired = situation.heard, situation.states["expired"]
     facts = ["no writer is ahead"]
-    if heard is not None and (heard.silent_ms or 0) >= _WORTH_SAYING_MS:
-        facts.append(
-            f"{heard.writer!r} reported last, {describe_span(heard.silent_ms or 0)} ago"
-        )
+    silent_ms = None if heard is None or heard.time is None else heard.silent_ms
+    if heard is not None and silent_ms is not None and silent_ms >= _WORTH_SAYING_MS:
+        facts.append(f"{heard.writer!r} reported last, {describe_span(silent_ms)} ago")
     if situation.states["joining"]:
         facts.append(_registered(situation))
     if expired:
@@ -234,9 +229,12 @@ def _until(situation: Situation) -> str:
         return f"{who} never dropped (aggregation_timeout_ms and hold_limit_ms are null)"
     if situation.waiting_count == 0:
         return f"{who} dropped {_allowed(situation)}, once another writer waits"
-    if situation.holders[0].clock is None:
+    first = situation.holders[0]
+    if first.clock is None and first.silent_for_ms is not None:
+        return "it reports, and holds without limit (hold_limit_ms is null)"
+    if first.clock is None:
         return f"{who} dropped {_allowed(situation)}, from the next pass on"
-    return _until_its_end(situation, who, situation.holders[0])
+    return _until_its_end(situation, who, first)
 
 
 def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
@@ -266,7 +264,7 @@ def _shows(status: WriterStatus, situation: Situation) -> str:
         return ""
     shown_ms, most_ms = _clock_of(status, situation.settings)
     shown, most = describe_span(shown_ms), describe_span(most_ms)
-    return f"it has {_CLOCKS[status.clock]} for {shown} of the {most} allowed"
+    return f"{_CLOCKS[status.clock]} {shown} of the {most} allowed"
 
 
 def _others_that_run_out(situation: Situation) -> str:

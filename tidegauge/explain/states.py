@@ -16,7 +16,6 @@ State: TypeAlias = Literal[
     "few",
     "odd",
     "nobody",
-    "unknown",
     "late",
     "silent",
     "catching",
@@ -32,7 +31,6 @@ LABELS: dict[State, str] = {
     "few": "too few writers",
     "odd": "odd times",
     "nobody": "no live writer",
-    "unknown": "not explained",
     "late": "late",
     "silent": "silent",
     "catching": "catching up",
@@ -47,7 +45,6 @@ MEANINGS: dict[State, str] = {
     "few": "Fewer than min_writers writers have noted a time.",
     "odd": "A hint: times in seconds, a clock in the future, or a hot key.",
     "nobody": "All writers left or expired.",
-    "unknown": "The controller that leads the stream does not answer.",
     "late": "The watermark moves, more than 5 minutes behind the clock.",
     "silent": "No writer has reported for so long that the clocks stopped, so no writer expires.",
     "catching": "Late, and it gains more than 1.2 s a second.",
@@ -62,7 +59,6 @@ TONES: dict[State, Tone] = {
     "few": "amber",
     "odd": "amber",
     "nobody": "amber",
-    "unknown": "amber",
     "late": "amber",
     "silent": "grey",
     "catching": "blue",
@@ -153,7 +149,7 @@ class Stream(Protocol):
 
     @property
     def explanation(self) -> Explained | None:
-        """Why its watermark stands; None while its controller does not answer."""
+        """Why its watermark stands; None in a list without explanations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +229,18 @@ def judgement_of(
     patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
     if stream.final:
         return Judgement("ended", TONES["ended"])
-    if explanation is None:
-        return Judgement("unknown", TONES["unknown"])
-    state = state_of(
-        explanation.reason,
-        explanation.hint,
-        is_silent=is_silent(explanation),
-        stands_long=now_ms - since_ms > patience_ms,
-    )
+    state: State = "moving"
+    if explanation is not None:
+        state = state_of(
+            explanation.reason,
+            explanation.hint,
+            is_silent=is_silent(explanation),
+            stands_long=now_ms - since_ms > patience_ms,
+        )
     if state == "held":
         long = now_ms - since_ms > _RED_AFTER_MS or stream.revision == 0
         return Judgement(state, "red" if long else "amber", since_ms)
-    if state == "silent":
+    if explanation is not None and state == "silent":
         return Judgement(state, TONES[state], now_ms - (explanation.silent_ms or 0))
     if state == "moving":
         state = _moving(stream, pace, now_ms)
@@ -311,14 +307,18 @@ def describe_state(stream: Stream, judgement: Judgement, *, now_ms: int) -> str:
     if judgement.is_held and explanation is not None and explanation.holder is not None:
         more = explanation.holder_count - 1
         words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
-    if judgement.since_ms is None or judgement.since_ms > now_ms:
-        return words
-    return f"{words} for {describe_span(now_ms - judgement.since_ms)}"
+    if judgement.since_ms is not None and judgement.since_ms <= now_ms:
+        words += f" for {describe_span(now_ms - judgement.since_ms)}"
+    is_odd = judgement.is_held and explanation is not None and explanation.hint is not None
+    return f"{words}, {LABELS['odd']}" if is_odd else words
 
 
 def _moving(stream: Stream, pace: Pace, now_ms: int) -> State:
+    """Return how it moves; a stream that was made a moment ago has had no time to be late."""
     watermark = stream.watermark
-    if not stream.follows_clock or watermark is None or now_ms - watermark <= _LATE_AFTER_MS:
+    if not stream.follows_clock or watermark is None:
+        return "moving"
+    if now_ms - max(watermark, stream.created_ms) <= _LATE_AFTER_MS:
         return "moving"
     return "catching" if (pace.gain or 0.0) > _CATCHING_UP else "late"
 

@@ -394,8 +394,7 @@ class _StreamEntry(StreamFacts):
     )
     explanation: BriefExplanation | None = Field(
         None,
-        description="In lists, with `explain`; null without, and while the controller that holds the "
-        "stream does not answer.",
+        description="In lists, with `explain`; null without.",
     )
 
 

@@ -144,15 +144,17 @@ class WriterInfo(Answer):
         description="Its standstill clock, ms, which runs while others progress and ends at "
         "`hold_limit_ms`; null if it does not run."
     )
-    clock: Clock | None = Field(description="The clock that is nearer its end.")
+    clock: Clock | None = Field(
+        description="The clock that is nearer its end; of a writer that reports, that of its progress."
+    )
     expires_in_ms: int | None = Field(
         description="When its first clock runs out, ms from now; null if that needs reports of "
         "others."
     )
     remaining_ms: int | None = Field(
         None,
-        description="Of a writer that holds the watermark: when it expires if it does not report and "
-        "others do, ms from now; null while no writer reports.",
+        description="Of a writer that holds the watermark: when `clock` ends while others go on, ms "
+        "from now; null while they do not.",
     )
     grace: bool = Field(
         description="Whether it is admitted at once when it registers, once after it was dropped."
@@ -220,7 +222,9 @@ class ExplanationInfo(Answer):
         description="When the first clock runs out, ms from now."
     )
     hint: str | None = Field(
-        None, description="What looks wrong: times in seconds, or a hot key, for example."
+        None,
+        description="What looks wrong: times in seconds, or a hot key, for example. The sentence "
+        "begins with it.",
     )
 
     @property

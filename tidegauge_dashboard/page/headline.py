@@ -153,7 +153,6 @@ def _headline(
         "few": "Too few writers for a first mark",
         "odd": "The times look odd",
         "nobody": "No live writer",
-        "unknown": "Not explained",
         "late": "Late",
         "catching": "Catching up",
         "moving": "Moving",

@@ -110,8 +110,7 @@ def _blame(brief: StreamBrief, judgement: Judgement, *, listed_ms: int) -> dict[
     """Say who is to blame, and until when."""
     explanation, state = brief.explanation, judgement.state
     if explanation is None:
-        silent = "the controller that leads it does not answer" if state == "unknown" else None
-        return {"note": silent}
+        return {"note": None}
     if state == "held":
         left_ms = explanation.next_expiry_ms
         more = explanation.holder_count - 1

@@ -102,10 +102,11 @@ async def list_streams(
         explained = await listing.explain(listed)
     answer = wire.BriefStreamList if brief else wire.StreamList
     entries: list[Any] = list(listed)
-    if explained:
+    if explain:  # one that was deleted meanwhile is left out
         entries = [
-            one.model_copy(update={"explanation": explained.get(one.stream_id)})
+            one.model_copy(update={"explanation": explained[one.stream_id]})
             for one in listed
+            if one.stream_id in explained
         ]
     found = answer.model_construct(
         streams=entries,
