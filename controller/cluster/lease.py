@@ -149,7 +149,7 @@ class Lease:
                     if await self._take(found):
                         break
                     seen = None
-                self._stand_by_for("" if found is None else found.address)
+                self._stand_by_for(found)
                 await self._session.until_notice(_PERIOD_S)
             except TidegaugeError as error:
                 # The database may have taken renewals back: see above.
@@ -160,7 +160,7 @@ class Lease:
         self._certain_until = sent + self._lease_s
         self.holder = ""
         self._problems.end()
-        _log.info("holds the database", extra={"holder": self._id})
+        _log.info("holds the database", extra=self._extra)
 
     async def keep(self) -> None:
         """Renew the lease until it is lost."""
@@ -182,7 +182,7 @@ class Lease:
             else:
                 self._number = number
                 self._certain_until = sent + self._lease_s
-        _log.warning("starts over: %s", self._doubt, extra={"holder": self._id})
+        _log.warning("starts over: %s", self._doubt, extra=self._extra)
         self._certain_until, self.holder = 0.0, ""
 
     async def open(self) -> Database:
@@ -223,11 +223,17 @@ class Lease:
             )
             raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
 
-    def _stand_by_for(self, address: str) -> None:
+    @property
+    def _extra(self) -> dict[str, str]:
+        """What log lines say of a holder: the id of its lease, and where clients reach it."""
+        return {"holder": self._id, "address": self._address}
+
+    def _stand_by_for(self, found: _Row | None) -> None:
+        address = "" if found is None else found.address
         if address == self._address:  # its own, before it was killed: nobody can be sent there
             address = ""
-        if address != self.holder:
-            _log.info("stands by", extra={"holder": address})
+        if found is not None and address != self.holder:
+            _log.info("stands by", extra={"holder": found.id, "address": address})
         self.holder = address
         self._problems.end()
 

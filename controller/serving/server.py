@@ -5,7 +5,7 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -88,11 +88,15 @@ def serve(settings: ServeSettings) -> None:
         scheme = "http" if certificate is None else "https"
         checks_host = is_for_this_machine(settings)
         app = create_app(settings, certificate=certificate, checks_host=checks_host)
-        print(f"database {app.process.right.name}", flush=True)  # noqa: T201
+        say: Callable[[str], None] = partial(print, flush=True)
+        if settings.log_format == "json":  # a container has one log
+            say = _log.info
+        say(f"database {app.process.right.name}")
         url = f"{scheme}://{show_address(host, port)}"
-        line = f"standing by at {url}: the lease on the database is in force"
-        app.process.on_stand_by = partial(print, line, flush=True)
-        app.process.on_start = partial(print, f"serving  {url}  (docs: /docs)", flush=True)
+        reached = settings.advertise_url or url
+        line = f"standing by at {reached}: the lease on the database is in force"
+        app.process.on_stand_by = partial(say, line)
+        app.process.on_start = partial(say, f"serving  {url}  (docs: /docs)")
         config = uvicorn.Config(
             app,
             loop="uvloop",

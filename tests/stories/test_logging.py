@@ -39,11 +39,8 @@ Line = dict[str, Any]
 
 
 def _lines(server: ServerProcess) -> list[Line]:
-    """Read the log, all of which is JSON but the two lines for people at the start."""
-    lines = server.log.read_text().splitlines()
-    said = [line for line in lines if not line.startswith(("database ", "serving "))]
-    assert len(lines) == len(said) + 2
-    return [json.loads(line) for line in said]
+    """Read the log and what is printed: as a container's, all of it is JSON."""
+    return [json.loads(line) for line in server.log.read_text().splitlines()]
 
 
 def _wait_for_line(server: ServerProcess, wanted: Callable[[Line], bool]) -> Line:
@@ -56,6 +53,12 @@ def in_json(new_server: NewServer) -> Iterator[ServerProcess]:
     """A server that logs JSON."""
     with new_server(log_format="json") as server:
         yield server
+
+
+def test_json_lines_name_the_database_and_the_address(in_json: ServerProcess) -> None:
+    said = [line["message"] for line in _lines(in_json)]
+    assert said[0].startswith("database ")
+    assert f"serving  {in_json.url}  (docs: /docs)" in said
 
 
 def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
