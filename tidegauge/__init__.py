@@ -16,13 +16,13 @@ from tidegauge.topology import KeyRange, Position, Segment, Topology
 from tidegauge.windows import TimeWindow, time_window
 
 if typing.TYPE_CHECKING:
-    from tidegauge.aggregation.aggregator import Aggregator
     from tidegauge.aggregation.settings import StreamSettings
     from tidegauge.aggregation.writers import Now
+    from tidegauge.aggregator import Aggregator
 else:
     _NAMES = {
         None: {
-            "Aggregator": "tidegauge.aggregation.aggregator",
+            "Aggregator": "tidegauge.aggregator",
             "Now": "tidegauge.aggregation.writers",
             "StreamSettings": "tidegauge.aggregation.settings",
         },

@@ -14,7 +14,7 @@ from controller.store import streams as storage
 from controller.streams import load
 from controller.streams.registry import Registry
 from controller.streams.stream import Identity, StreamState, settings_of
-from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import (
     ImmutableSettingError,
     InvalidRequestError,

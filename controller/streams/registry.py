@@ -18,9 +18,9 @@ from controller.store.changelog import Changelogs
 from controller.store.truncation import Truncation
 from controller.streams import load as loading
 from controller.streams.stream import Identity, StreamState, settings_of
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.changes import StoredAggregation
 from tidegauge.aggregation.outcomes import PassOutcome
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import UnknownStreamError
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamConfig, TopologyInfo

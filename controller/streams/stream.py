@@ -2,23 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from controller.access.limits import Limits
+from controller.clocks import Clocks
 from controller.commit.batch import Batch
+from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import Condition
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
+from controller.store.changelog import Changelogs
 from controller.streams.pass_timer import PassTimer
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import (
     LogIsExternalError,
     StreamReplacedError,
@@ -33,9 +37,6 @@ from tidegauge.scaling_policy import Load
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.streams import StreamConfig, TopologyDescriptions
-
-if TYPE_CHECKING:
-    from controller.streams.registry import Registry
 
 _AGAIN_S = 0.25
 """A pass that the database refused is due again then: it may take as long to come back."""
@@ -90,6 +91,25 @@ class SeenWindows:
     """By position, before those marks."""
 
 
+class Host(Protocol):
+    """What a stream uses of the controller that holds it."""
+
+    sequencer: Sequencer
+    clocks: Clocks
+    limits: Limits
+    changelogs: Changelogs
+    ticking: set["StreamState"]
+    """In which the clock of a writer runs, as far as is durable."""
+    on_pass: Callable[[PassOutcome, float], None]
+    """Called with the outcome of every pass, and the seconds that it took."""
+
+    def remove(self, state: "StreamState") -> None:
+        """Remove a stream, unless another has its name by now."""
+
+    async def reload(self, state: "StreamState") -> None:
+        """Make a stream what the disk says, where it may be gone."""
+
+
 class StreamState:
     """One stream: its aggregation, its log, and the calls that wait for it."""
 
@@ -99,7 +119,7 @@ class StreamState:
         config: StreamConfig,
         aggregator: Aggregator,
         log: EmbeddedLog | ExternalLog,
-        host: "Registry",
+        host: Host,
     ) -> None:
         self.identity = identity
         self.config = config

@@ -9,10 +9,10 @@ and an ``incarnation``, null for one that is left out.
 from collections.abc import Callable
 from typing import Any
 
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import ProblemError, UnknownWriterError
 from tidegauge.lattice import count_between, covers, cut_of, join, precedes
 from tidegauge.marks import Mark

@@ -319,5 +319,6 @@ def test_an_upgrade_takes_the_database_from_the_holder_of_the_former_version(
     assert "has schema 9999" in holder.log.read_text()
     assert [is_ready(one) for one in two.servers] == [False, False]
     with connected(two.database_url) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'first'")
+        newest = migration.newest_revision()
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{newest}'")
     assert two.holder

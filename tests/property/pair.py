@@ -7,10 +7,10 @@ from tests.property.events import Offsets, Shape, count_in
 from tests.property.memory import Memory
 from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.topologies import core_topology
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import ProblemError
 from tidegauge.marks import Mark
 from tidegauge.topology import KeyRange, Segment

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.property.memory import Memory
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.topology import Topology
 
 SHORT = 32

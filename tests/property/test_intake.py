@@ -13,9 +13,9 @@ from tests.property.model import Rules
 from tests.property.pair import Pair
 from tests.property.scripts import UNKNOWN_SEGMENT, Step, run_script
 from tests.property.topologies import core_topology, positions, shapes
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import ProblemError
 from tidegauge.topology import Position, Segment, Topology
 

@@ -12,11 +12,11 @@ from tests.property import honest_writers, scripts
 from tests.property.events import Shape
 from tests.property.honest_writers import Act, World, live_through
 from tests.property.model import Rules
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
+from tidegauge.aggregator import Aggregator
 from tidegauge.topology import Topology
 
 PER_WRITER = 3
@@ -81,7 +81,7 @@ def test_all_writers_are_not_thinned_again_for_each_report_when_little_can_be_dr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tidegauge.aggregation.capping.KEPT_PER_STREAM", 4)
-    monkeypatch.setattr("tidegauge.aggregation.aggregator.RunningCut", _CountsThinning)
+    monkeypatch.setattr("tidegauge.aggregator.RunningCut", _CountsThinning)
     core = Aggregator("scope/stream", StreamSettings(), Topology.of_partitions(1))
     now = Now(0, 0)
     core.register("slow", now=now)

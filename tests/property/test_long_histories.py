@@ -14,9 +14,9 @@ import pytest
 from spark_source.source import planner
 from tests.property.events import Shape
 from tidegauge import groups, scaling, truncation, windows
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.groups import SegmentRef
 from tidegauge.lattice import count_between, covers, cut_of, down_set, join, precedes
 from tidegauge.marks import Mark

@@ -50,7 +50,7 @@ def _marks_are_sound_and_tight(shape: Shape, rules: Rules, acts: list[Act]) -> N
 def test_the_newest_instead_of_the_first_report_is_found_not_to_be_tight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidegauge.aggregation.aggregator.RunningCut", _NewestCut)
+    monkeypatch.setattr("tidegauge.aggregator.RunningCut", _NewestCut)
     with pytest.raises(AssertionError, match="need not lie before"):
         _marks_are_sound_and_tight()
 
@@ -58,7 +58,7 @@ def test_the_newest_instead_of_the_first_report_is_found_not_to_be_tight(
 def test_a_forgotten_joining_writer_is_found_to_be_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidegauge.aggregation.aggregator.Marking", _Impatient)
+    monkeypatch.setattr("tidegauge.aggregator.Marking", _Impatient)
     with pytest.raises(AssertionError, match=r"is late at|nobody sealed it"):
         _marks_are_sound_and_tight()
 

@@ -39,12 +39,12 @@ from tests.simulation.kernel import current_node
 from tests.simulation.ledger import DEAD_AFTER_MS
 from tidegauge import groups, windows
 from tidegauge.aggregation.acceptance import Acceptance
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.clocks import HoldClock
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.passes import Passes
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import Life, Now
+from tidegauge.aggregator import Aggregator
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.groups import GroupState
 from writer_client._lanes import Lanes

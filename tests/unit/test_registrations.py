@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.property.memory import Memory
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
+from tidegauge.aggregator import Aggregator
 from tidegauge.errors import InvalidPositionError, StreamSealedError
 from tidegauge.topology import Topology
 
@@ -99,7 +99,7 @@ def test_what_the_others_reached_is_looked_for_when_somebody_registers_and_is_of
             super().__init__()
             self.ahead = ahead
 
-    monkeypatch.setattr("tidegauge.aggregation.aggregator.Progress", Counted)
+    monkeypatch.setattr("tidegauge.aggregator.Progress", Counted)
     stream = Aggregator("tests/one", SETTINGS, TOPOLOGY)
     for writer in ("a", "b"):
         stream.note_time(writer, 10, {}, now=NOW)

@@ -2,9 +2,9 @@
 
 from tests.garbage import count_of, uncollected
 from tests.property.memory import Memory
-from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import KeptReport, Now, Writer
+from tidegauge.aggregator import Aggregator
 from tidegauge.topology import Topology
 
 START = Now(0, 0)

@@ -42,7 +42,7 @@ def test_a_verb_that_asks_the_service_loads_neither_the_others_nor_what_they_nee
         "pyarrow",
         "pyspark",
         "tenacity",
-        "tidegauge.aggregation.aggregator",
+        "tidegauge.aggregator",
         "tidegauge.client.transport",
         "examples.flights",
         "tidegauge_cli.settings",

@@ -13,6 +13,7 @@ from tests.service.api import Api
 from tests.service.in_process import Service
 from tests.service.log_api import LogApi
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.wire.streams import ChangeStream, CreateStream, StreamConfig
 
 NOW = 1_700_000_000_000
 ANYHOW = {"if-match": "*"}
@@ -77,6 +78,11 @@ def test_another_stream_of_the_name_is_a_conflict(api: Api) -> None:
     }
     only = api.client.put(api.path, json={}, headers={"If-None-Match": "*"})
     _refusal(only, 412, "precondition_failed")
+
+
+def test_every_setting_that_is_taken_is_kept() -> None:
+    assert CreateStream.model_fields.keys() == StreamConfig.model_fields.keys()
+    assert ChangeStream.model_fields.keys() == CreateStream.model_fields.keys()
 
 
 def test_settings_change_only_with_the_newest_etag(api: Api) -> None:

@@ -96,11 +96,8 @@ class StreamCalls:
         Parameters
         ----------
         **settings
-            ``segments``, ``log`` (``embedded``, ``external``), ``max_segments``, ``scaling``
-            (``"fixed"`` or a policy, such as ``{"events_per_s": 1000}``),
-            ``aggregation_timeout_ms``, ``hold_limit_ms``, ``min_writers``, ``mark_interval_ms``,
-            ``mark_resolution_ms``, ``mark_retention_ms``, ``writer_retention_ms``,
-            ``max_future_skew_ms``; what is left out has its default.
+            By the names that the API gives them, such as ``segments=4`` or
+            ``scaling={"events_per_s": 1000}``; what is left out has its default.
 
         Raises
         ------

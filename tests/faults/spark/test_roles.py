@@ -31,7 +31,7 @@ NO_ROLE = (
     "spark_source.operators.windowed",
     "spark_source.operators",
     "spark_source.processing",
-    "tidegauge.aggregation.aggregator",
+    "tidegauge.aggregator",
     "tidegauge.aggregation.clocks",
     "tidegauge.aggregation.writers",
 )

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from controller.cluster import open_right
 from controller.configuration import ServeSettings
 from controller.database import DatabaseUnusableError, upgrade_database
+from controller.database.migration import newest_revision
 from controller.schema import chunks, metadata
 from tests.databases import open_database
 from tests.postgres import Cluster
@@ -94,7 +95,7 @@ OTHERS = {
             "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
             "INSERT INTO alembic_version VALUES ('0013')",
         ],
-        "has schema 0013, this version needs schema first; use the version of Tidegauge that made it",
+        f"has schema 0013, this version needs schema {newest_revision()}; use the version of",
     ),
 }
 
