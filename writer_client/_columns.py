@@ -141,16 +141,22 @@ def _column(
 
 def _inferred(given: Sequence[object]) -> Column | None:
     try:
-        return pa.array(given)
+        column = pa.array(given)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None
+    # Behind a datetime that has a zone, Arrow takes one without a zone for UTC.
+    is_mixed = pa.types.is_timestamp(column.type) and any(
+        one is not None and getattr(one, "tzinfo", None) is None for one in given
+    )
+    return None if is_mixed else column
 
 
 def _converted(column: Column, kind: pa.DataType) -> Column | None:
     """Cast what is of the kind already, but for its width or encoding."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-        column = pc.floor_temporal(column, unit="millisecond")
-        column = column.cast(pa.timestamp("ms", column.type.tz))
+        # By the clock of UTC: a local one repeats an hour, and Arrow may not know the zone.
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+        column = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms", "UTC"))
     elif not _IS_KIND[kind](_decoded(column.type)):
         return None
     try:

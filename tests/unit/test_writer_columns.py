@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,9 @@ TWO = [
 KEYS, VALUES, TIMES = ["a", "\u00fc"], ["one", b"two"], [1_704_067_200_001, None]
 AWARE = datetime(2024, 1, 1, 0, 0, 0, 1_999, tzinfo=UTC)
 NULL_IN_A_DICTIONARY = pa.DictionaryArray.from_arrays([0], pa.array([None], pa.string()))
+PARIS, TOKYO = ZoneInfo("Europe/Paris"), ZoneInfo("Asia/Tokyo")
+AGAIN = [datetime(2025, 10, 26, 2, 30, 0, 1_999, PARIS, fold=fold) for fold in (0, 1)]
+"""The same on clocks in Paris, an hour apart."""
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001 (that is the point)
 TOO_LARGE = bytes(MOST_VALUE_BYTES + 1)
 REFUSED = (
@@ -42,6 +46,25 @@ COLUMNS = {
 )
 def test_lists_arrays_and_tables_are_the_same_events(given: tuple[Any, Any, Any]) -> None:
     assert to_events(*given).to_pylist() == TWO
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        AGAIN,
+        [AGAIN[0], AGAIN[1].astimezone(TOKYO)],
+        pa.array(AGAIN, pa.timestamp("us", "Europe/Paris")),
+        pa.array(AGAIN, pa.timestamp("us", "a zone that Arrow does not know")),
+        pa.array(AGAIN, pa.timestamp("ns", "+05:30")),
+        pa.array(AGAIN).dictionary_encode(),
+    ],
+)
+def test_times_are_told_apart_in_the_hour_in_which_clocks_go_back(times: Any) -> None:
+    keys, expected = ["k", "l"], [1_761_438_600_001, 1_761_442_200_001]
+    assert to_events(["v", "w"], keys, times)["event_time"].to_pylist() == expected
+    if isinstance(times, pa.Array):
+        table = pa.table({"key": keys, "value": ["v", "w"], "event_time": times})
+        assert to_events(table, None, None)["event_time"].to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -82,6 +105,7 @@ def test_events_need_no_time_and_there_may_be_none(values: list[str], more: Any)
         ((["v"], NULL_IN_A_DICTIONARY, None), r"keys\[0\]: key is None; pass a string"),
         ((["v"], ["k"], [NAIVE]), r"event_times\[0\]: .* has no time zone"),
         ((["v"], ["k"], pa.array([NAIVE])), r"event_times\[0\]: .* has no time zone"),
+        ((["v", "w"], ["k", "l"], [AWARE, NAIVE]), r"event_times\[1\]: .* has no time zone"),
         ((pa.table(COLUMNS), KEYS, None), "a table has its keys and event times in columns"),
         ((pa.table({"value": ["v"]}), None, None), r"has columns \['value'\]; pass key, value"),
         ((pa.table({"a": [1], "key": ["k"], "value": ["v"]}), None, None), "has columns"),
