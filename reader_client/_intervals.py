@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidegauge.errors import TruncatedError
 from tidegauge.event_time import END_OF_TIME, to_event_time
 from tidegauge.extras import needs_extra
-from tidegauge.intervals import ChangedIntervals, GoneError, Interval, Tiling
+from tidegauge.intervals import CURSOR_CURE, ChangedIntervals, GoneError, Interval, Tiling
 from tidegauge.lattice import events_between, join
 from tidegauge.topology import Position
 
@@ -67,24 +67,28 @@ class StreamWorkList:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where a call ended. Marks are thinned, so that it has the cut, too."""
+    """Where a call ended, and of which intervals. Marks are thinned, so that it has the cut, too."""
 
     stream_id: str
     until: int
     cut: Mapping[int, int]
     revision: int
+    tiling: Tiling
 
     @classmethod
     def parse(cls, text: str) -> _Cursor:
         try:
-            stream_id, until, cut, revision = json.loads(text)
-            return cls(stream_id, int(until), {int(n): at for n, at in cut.items()}, revision)
+            stream_id, until, cut, revision, length, zone = json.loads(text)
+            position = {int(number): int(at) for number, at in cut.items()}
+            tiling = Tiling.parse(f"{length}ms", zone)
+            return cls(str(stream_id), int(until), position, int(revision), tiling)
         except (AttributeError, TypeError, ValueError):
-            msg = f"since={text[:80]!r} is no cursor of a stream; pass cursor of a former call"
+            msg = f"since={text[:80]!r} is no cursor of a stream; {CURSOR_CURE}"
             raise ValueError(msg) from None
 
     def to_text(self) -> str:
-        return json.dumps([self.stream_id, self.until, dict(self.cut), self.revision])
+        of = self.tiling.length, self.tiling.zone_name
+        return json.dumps([self.stream_id, self.until, dict(self.cut), self.revision, *of])
 
 
 async def list_intervals(
@@ -98,6 +102,8 @@ async def list_intervals(
     """List the intervals of a stream; see `AsyncStreamClient.intervals`."""
     tiling = Tiling.parse(by, zone)
     before = None if since is None else _Cursor.parse(since)
+    if before is not None:
+        tiling.check_cursor(before.tiling, before.until)
     if before is None and start is None:
         msg = "the first call needs start=: nobody knows the least time of a stream"
         raise ValueError(msg)
@@ -110,7 +116,7 @@ async def list_intervals(
     mark = (await client.marks(after=stream.revision - 1, limit=1))[-1]
     listing = _Listing(client, stream, mark, tiling=tiling, first=first)
     again = None if stream.tail is None else await listing.again(before)
-    cursor = _Cursor(stream.stream_id, mark.lower, mark.cut, mark.revision)
+    cursor = _Cursor(stream.stream_id, mark.lower, mark.cut, mark.revision, tiling)
     return StreamWorkList(
         mark.revision, mark.cut, mark.lower, await listing.new(before), again, cursor.to_text()
     )

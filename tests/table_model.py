@@ -85,8 +85,9 @@ class ModelFiles:
         self._since = since
         return len(self.log.versions) - 1 - since
 
-    def choose(self, column: str) -> None:
+    def choose(self, column: str) -> str:
         assert column == "t"
+        return column
 
     def changes(self) -> list[Change]:
         return [self._change(at) for at in range(self._since + 1, len(self.log.versions))]

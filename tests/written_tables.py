@@ -1,5 +1,6 @@
 """Real tables of both formats for work lists, written by delta-rs and pyiceberg."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
@@ -144,6 +145,11 @@ class Iceberg(Written):
     @property
     def table(self) -> Any:
         return self.catalog.load_table(self.name)
+
+
+def cursor_at(version: int, until: int, table_id: str, column: str = "t") -> str:
+    """Make the cursor of hours that an earlier call returned."""
+    return json.dumps([version, until, table_id, HOUR, None, column])
 
 
 def utc_text(time: int) -> str:

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 from tidegauge.errors import TidegaugeError
-from tidegauge.event_time import END_OF_TIME, parse_span
+from tidegauge.event_time import (
+    END_OF_TIME,
+    describe_event_time,
+    describe_span,
+    parse_span,
+)
 from tidegauge.local_days import DAY_MS, day_of, find_zone, first_moment
 
 _MOST = 100_000
 """Nobody runs more; a row of 1970, or a note of the year 9999, would make them."""
 
+CURSOR_CURE = "pass cursor of a former call, or none and start="
+"""For a text that is no cursor, or one of a former version."""
 _LONG_FORM = re.compile(r"([0-9]+) (second|minute|hour|day)s?\Z", re.ASCII)
 
 
@@ -48,6 +55,15 @@ class TooManyIntervalsError(TidegaugeError, ValueError):
             f"{name} has more than {_MOST} intervals: of one row far in the past, or a note far in "
             "the future? Pass start=, or a longer by="
         )
+
+
+def other_cursor(problem: str, start: int) -> ValueError:
+    """Make the error of a cursor of other lists, and say from where to begin anew, ms."""
+    at = ", the end of the last interval that you know to be right"
+    if start != END_OF_TIME:
+        at = f"={describe_event_time(start)}, up to where it has listed all"
+    cure = "begin without it (with --state, in another file), and pass start"
+    return ValueError(f"since= is {problem}; {cure}{at}")
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -113,7 +129,30 @@ class Tiling:
                 "must; write one such as 1 hour or 1 day, or leave zone= out"
             )
             raise ValueError(msg)
-        return cls(length, find_zone(zone))
+        found = find_zone(zone)
+        return cls(length, None if zone == "UTC" else found)
+
+    @property
+    def zone_name(self) -> str | None:
+        """The name of the zone; None for UTC."""
+        return None if self.zone is None else self.zone.key
+
+    def __str__(self) -> str:
+        return f"{describe_span(self.length)} in {self.zone_name or 'UTC'}"
+
+    def check_cursor(self, former: "Tiling", until: int) -> None:
+        """Refuse a cursor of other intervals: what is complete in those may be in no list of these.
+
+        Parameters
+        ----------
+        former
+            The intervals that the cursor is of.
+        until
+            Until when the call was complete that it is of, ms.
+        """
+        if former != self:
+            start = until if until == END_OF_TIME else self.floor(former.floor(until))
+            raise other_cursor(f"of intervals of {former}, not of {self}", start)
 
     def floor(self, time: int) -> int:
         """Return the start of the interval that a time is in."""

@@ -30,7 +30,7 @@ def look(files: ModelFiles, since: str | None = None, **how: Any) -> WorkList:
 
 
 def cursor(version: Version) -> str:
-    return json.dumps([version.commit.version, version.until, "id"])
+    return json.dumps([version.commit.version, version.until, "id", SPAN, None, "t"])
 
 
 def known(model: Model) -> list[int]:
@@ -153,7 +153,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
     "d": (
         work.Cursor,
         "to_text",
-        lambda it: json.dumps([it.version - 1, it.until, it.table_id]),
+        lambda it: json.dumps([it.version - 1, it.until, it.table_id, SPAN, None, "t"]),
     ),
     "e": (ModelFiles, "changes", lambda files: _CHANGES(files)[-1:]),
     "f": (work, "_may_have", lambda *_: True),
@@ -208,6 +208,34 @@ def test_a_length_that_is_none_is_refused(by: str) -> None:
         Tiling.parse(by)
 
 
+@pytest.mark.parametrize(
+    ("former", "now", "start"),
+    [
+        (("1 day", None), ("1 hour", None), "2026-01-05T00"),
+        (("7 days", None), ("1 day", None), "2026-01-01T00"),
+        (("1 day", None), ("1 day", "Asia/Kolkata"), "2026-01-04T18:30"),
+        (("1 day", "America/New_York"), ("1 day", None), "2026-01-05T00"),
+        (("1 hour", None), ("1 day", None), "2026-01-05T00"),
+        (("1 hour", None), ("1 hour", "Asia/Kolkata"), "2026-01-05T20:30"),
+    ],
+)
+def test_a_cursor_of_other_intervals_is_refused_with_where_to_begin(
+    former: tuple[str, str | None], now: tuple[str, str | None], start: str
+) -> None:
+    until = round(datetime(2026, 1, 5, 21, 30, tzinfo=UTC).timestamp() * 1000)
+    cursor = work.Cursor(1, until, "id", Tiling.parse(*former), "t").to_text()
+    then = work.Cursor.parse(cursor).tiling
+    Tiling.parse(*former).check_cursor(then, until)
+    with pytest.raises(ValueError, match=rf"begin without it .* and pass start={start}"):
+        Tiling.parse(*now).check_cursor(then, until)
+
+
+def test_spans_are_one_however_they_are_written() -> None:
+    Tiling.parse("60m").check_cursor(Tiling.parse("1 hour", "UTC"), 5)
+    with pytest.raises(ValueError, match="pass start, the end of the last interval"):
+        Tiling.parse("1 day").check_cursor(Tiling.parse("1 hour"), END_OF_TIME)
+
+
 def test_a_length_that_does_not_fit_into_days_is_refused_in_a_zone() -> None:
     assert Tiling.parse("7h").length == 25_200_000
     with pytest.raises(ValueError, match="neither divides a day nor is made of days"):
@@ -226,11 +254,12 @@ def test_start_clips_both_lists_and_one_odd_row_does_not_make_a_million_interval
         def extent(self, version: int) -> tuple[int, int]:
             return 5, 10_000_000 + version
 
+    def ended(version: int, until: int) -> work.Cursor:
+        return work.Cursor(version, until, "id", TILING, "t")
+
     def found(first: int | None, *changes: work.Change) -> WorkList:
-        now, before = work.Cursor(2, 10_000_020, "id"), work.Cursor(1, 10_000_000, "id")
-        return work.work_list(
-            "t", Files(), changes, now=now, before=before, tiling=TILING, first=first
-        )
+        now, before = ended(2, 10_000_020), ended(1, 10_000_000)
+        return work.work_list("t", Files(), changes, now=now, before=before, first=first)
 
     odd = work.Change(added=[at("a", 5)], removed=[at("b", 5, 9_999_999, 10_000_001)])
     assert [one.start for one in found(None, odd).again] == [0, 9_999_990]
@@ -239,6 +268,6 @@ def test_start_clips_both_lists_and_one_odd_row_does_not_make_a_million_interval
     listed = found(9_999_990, late)
     assert [(one.start, one.rows) for one in listed.again] == [(9_999_990, 1)]
     assert [one.start for one in found(10_000_010, late).new] == [10_000_010]
-    now = work.Cursor(1, END_OF_TIME, "id")
+    now = ended(1, END_OF_TIME)
     with pytest.raises(pure.TooManyIntervalsError, match="more than 100000 intervals"):
-        work.work_list("t", Files(), (), now=now, before=None, tiling=TILING, first=None)
+        work.work_list("t", Files(), (), now=now, before=None, first=None)

@@ -102,9 +102,14 @@ def test_events_that_were_dropped_and_a_stream_made_again_are_errors(
         client.intervals(since=first.cursor)
     assert starts(client.intervals(start=BEGIN + HOUR).new) == [1]
     with pytest.raises(GoneError, match="was made again"):
-        client.intervals(since='["other", 1, {}, 1]')
+        client.intervals(since='["other", 1, {}, 1, 3600000, null]')
     with pytest.raises(ValueError, match="no cursor of a stream"):
         client.intervals(since="[1, 2, 3]")
+    for how in ({"by": "1 day"}, {"zone": "Asia/Kolkata"}):
+        with pytest.raises(
+            ValueError, match=r"not of .*; begin without it .* start=2026-01-05"
+        ):
+            client.intervals(since=first.cursor, **how)
 
 
 def test_what_came_late_in_an_external_log_is_unknown(client: StreamClient) -> None:

@@ -3,13 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
 
-from tests.written_tables import BEGIN, HOUR, Delta, Iceberg, Written, rows, utc
+from tests.written_tables import BEGIN, HOUR, Delta, Iceberg, Written, cursor_at, rows, utc
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.intervals import Interval
 from tidegauge.tables import (
@@ -69,6 +70,32 @@ def test_a_field_of_a_column_is_read_where_the_format_notes_no_bounds(table: Wri
         table.look()
 
 
+def test_a_cursor_of_another_span_zone_or_column_is_refused(table: Written) -> None:
+    table.append(BEGIN, until=BEGIN + 30 * HOUR)
+    cursor = table.look(by="1 day").cursor
+    for how in ({"by": "1 hour"}, {"by": "1 day", "zone": "Asia/Kolkata"}):
+        with pytest.raises(ValueError, match=r"begin without it .* start=2026-01-0"):
+            table.look(cursor, **how)
+    with pytest.raises(
+        ValueError, match=r"of column 't', not of 'window.start'; begin .*-06T00"
+    ):
+        table.look(cursor, by="1 day", event_time="window.start")
+    assert table.look(cursor, by="24h").cursor == cursor
+
+
+def test_a_column_is_found_in_any_case_as_an_engine_does(table: Written) -> None:
+    table.append(BEGIN, until=BEGIN + HOUR, column="WINDOW.Start")
+    cursors = {
+        table.look(event_time=name).cursor
+        for name in (None, "window.start", "WINDOW.Start", "Window.START")
+    }
+    (cursor,) = cursors
+    # Where the notes that name it are gone, the cursor has it.
+    for _ in range(21):
+        table.append(BEGIN + 9 * HOUR, until=BEGIN + HOUR)
+    assert table.look(cursor, event_time=None).new == []
+
+
 def test_what_a_user_gives_wrong_is_named(table: Written) -> None:
     table.append(BEGIN, until=BEGIN + HOUR)
     for how, told in {
@@ -81,8 +108,11 @@ def test_what_a_user_gives_wrong_is_named(table: Written) -> None:
             table.look(event_time=how)
     with pytest.raises(ValueError, match=r"since='\[1' is no cursor of a table"):
         table.look("[1")
+    # Of a former version, which did not say of what it is.
+    with pytest.raises(ValueError, match="pass cursor of a former call, or none and start="):
+        table.look(f'[1, {BEGIN}, "id"]')
     with pytest.raises(GoneError, match="was made again; begin without the cursor"):
-        table.look('[1, 1, "other"]')
+        table.look(cursor_at(1, 1, "other"))
     with pytest.raises(ValueError, match="is not a time zone here"):
         table.look(zone="Paris")
 
@@ -157,7 +187,8 @@ def test_snapshots_that_expired_are_missed_only_if_they_are_behind_the_cursor(
 ) -> None:
     for at in range(4):
         iceberg.append(BEGIN + at * HOUR, until=BEGIN + at * HOUR)
-    cursors = [f'[{at}, {BEGIN}, "{iceberg.table.metadata.table_uuid}"]' for at in (1, 2)]
+    name = str(iceberg.table.metadata.table_uuid)
+    cursors = [cursor_at(at, BEGIN, name) for at in (1, 2)]
     iceberg.expire(1, 2)
     assert starts(iceberg.look(cursors[1]).new) == [0, 1, 2]
     with pytest.raises(GoneError, match="does not keep the snapshots behind version 1"):
@@ -169,7 +200,7 @@ def test_a_log_that_was_cleaned_is_missed_only_behind_the_cursor(tmp_path: Path)
     for at in range(4):
         numbers = table.append(BEGIN + at * HOUR, BEGIN, until=BEGIN + at * HOUR)
     table.delete(numbers)
-    cursors = [f'[{at}, {BEGIN + HOUR}, "{table.table.metadata().id}"]' for at in (1, 2)]
+    cursors = [cursor_at(at, BEGIN + HOUR, str(table.table.metadata().id)) for at in (1, 2)]
     table.table.create_checkpoint()
     for version in range(3):
         (tmp_path / "table" / "_delta_log" / f"{version:020d}.json").unlink()
@@ -274,7 +305,8 @@ print(*sys.modules)
         [sys.executable, "-c", ask], capture_output=True, text=True, check=True
     ).stdout.split()
     ours = {f"tidegauge.{name}" for name in ("intervals", "local_days", "tables.work")}
-    ours |= {f"tidegauge.tables.{name}" for name in ("columns", "delta_files", "looking")}
+    ours |= {f"tidegauge.tables.{name}" for name in ("columns", "delta_files", "listing")}
+    assert all(map(find_spec, ours))
     assert "tidegauge.tables.delta" in loaded
     assert not ours & set(loaded)
     assert "pyarrow.parquet" not in loaded

@@ -30,7 +30,7 @@ class DeltaFiles:
         self._before: dict[str, File] | None = None
         self._added: dict[str, File] = {}
         self.kind = ""
-        self._name, self._column = "", list[str]()
+        self._column = list[str]()
         self._behind = list[Commit]()
 
     def read_behind(self, since: int) -> int:
@@ -49,8 +49,10 @@ class DeltaFiles:
             raise GoneError(self.log.name, problem)
         return len(self._behind)
 
-    def choose(self, column: str) -> None:
+    def choose(self, column: str) -> str:
         """Take a column, which may be a field such as ``window.start``, as event time.
+
+        Delta has no two names that differ in case alone; return the one that the table has.
 
         Raises
         ------
@@ -59,18 +61,21 @@ class DeltaFiles:
         """
         fields = json.loads(self.log.table_at().schema().to_json())["fields"]
         kind: Any = None
+        names = list[str]()
         for part in column.split("."):
-            field = next((field for field in fields if field["name"] == part), None)
+            same = (field for field in fields if field["name"].lower() == part.lower())
+            field = next(same, None)
             if field is None:
                 msg = f"event_time={column!r} is no column of {self.log.name}"
                 raise ValueError(msg)
             # Under column mapping statistics and files have names of their own.
-            physical = field["metadata"].get("delta.columnMapping.physicalName", part)
+            physical = field["metadata"].get("delta.columnMapping.physicalName", field["name"])
             self._column.append(physical)
+            names.append(field["name"])
             kind = field["type"]
             fields = kind.get("fields", []) if isinstance(kind, dict) else []
-        self._name = column
         self.kind = kind if isinstance(kind, str) else kind["type"]
+        return ".".join(names)
 
     def changes(self) -> list[Change]:
         """List what the commits behind the cursor changed, oldest first."""

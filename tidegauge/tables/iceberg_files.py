@@ -77,22 +77,27 @@ class IcebergFiles:
             raise GoneError(self.log.name, problem)
         return len(self._later)
 
-    def choose(self, column: str) -> None:
+    def choose(self, column: str) -> str:
         """Take a column, which may be a field such as ``window.start``, as event time.
+
+        Return its name as the table has it, where case may differ, as Spark has it.
 
         Raises
         ------
         ValueError
             If there is no such column.
         """
+        schema = self.log.table.schema()
         try:
-            field = self.log.table.schema().find_field(column)
+            field = schema.find_field(column, case_sensitive=False)
         except ValueError:
             msg = f"event_time={column!r} is no column of {self.log.name}"
             raise ValueError(msg) from None
-        self._name, self._field_id = column, field.field_id
+        self._field_id = field.field_id
+        self._name = schema.find_column_name(field.field_id) or column
         self._type: Any = field.field_type
         self.kind = str(field.field_type)
+        return self._name
 
     def changes(self) -> Iterator[Change]:
         """List what the snapshots since the cursor changed: first those that were left."""

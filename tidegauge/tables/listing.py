@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Protocol
 
 from tidegauge.extras import needs_extra
-from tidegauge.intervals import GoneError, Tiling
+from tidegauge.intervals import GoneError, Tiling, other_cursor
 from tidegauge.tables.asking import marks_of, time_of
 from tidegauge.tables.history import COMMITS_READ, Commit, check_jobs, commit_in_effect
 from tidegauge.tables.logs import TableLog
@@ -35,8 +35,8 @@ class _TableFiles(Files, Protocol):
     def read_behind(self, since: int) -> int:
         """Find what is behind a version; return how many commits."""
 
-    def choose(self, column: str) -> None:
-        """Take a column as event time."""
+    def choose(self, column: str) -> str:
+        """Take a column as event time; return its name as the table has it."""
 
     def changes(self) -> Iterable[Change]:
         """List what changed since the cursor, oldest first."""
@@ -96,6 +96,8 @@ def intervals(
     tiling = Tiling.parse(by, zone)
     first = None if start is None else tiling.ceil(time_of(start))
     before = None if since is None else Cursor.parse(since)
+    if before is not None:
+        tiling.check_cursor(before.tiling, before.until)
     files = _open_files(table, storage_options, catalog)
     log = files.log
     if before is not None and before.table_id != log.table_id:
@@ -112,14 +114,15 @@ def intervals(
         with marks_of(url, stream, token) as marks:
             until = marks.until_at(newest.version)
     commits = list(islice(log.newest_first(), most or COMMITS_READ))
-    files.choose(_column(table, event_time, commits))
+    column = files.choose(_column(table, event_time, commits, before))
     _check_kind(files.kind, zone)
+    if before is not None and before.column != column:
+        start = tiling.floor(before.until)
+        raise other_cursor(f"of column {before.column!r}, not of {column!r}", start)
     if until is None:  # nothing is done, and nothing is forgotten
         return WorkList(newest.version, None, cursor=since)
-    now = Cursor(newest.version, until, log.table_id)
-    return work_list(
-        table, files, files.changes(), now=now, before=before, tiling=tiling, first=first
-    )
+    now = Cursor(newest.version, until, log.table_id, tiling, column)
+    return work_list(table, files, files.changes(), now=now, before=before, first=first)
 
 
 def _open_files(
@@ -142,14 +145,17 @@ def _until(log: TableLog, before: Cursor | None, most: int | None) -> int | None
     return None if commit is None else commit.time
 
 
-def _column(table: str, wanted: str | None, commits: Sequence[Commit]) -> str:
-    """Choose the column of event time: the one of the newest note that names one."""
+def _column(
+    table: str, wanted: str | None, commits: Sequence[Commit], before: Cursor | None
+) -> str:
+    """Choose the column of event time: the one of the newest note that names one, or the cursor's."""
     notes = (commit.note for commit in commits if commit.note is not None)
     noted = next((note.column for note in notes if note.column is not None), None)
-    if wanted is not None and noted not in (None, wanted):
+    if wanted is not None and noted is not None and wanted.lower() != noted.lower():
         msg = f"event_time={wanted!r}, but the notes of {table} are of {noted!r}; leave it out"
         raise ValueError(msg)
-    if column := wanted or noted:
+    # As Spark does, notes and tables go without regard to case; see `choose`.
+    if column := wanted or noted or (before and before.column):
         return column
     msg = f"the notes of {table} do not say of which column they are; pass event_time="
     raise ValueError(msg)

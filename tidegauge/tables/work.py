@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.intervals import ChangedIntervals, Interval, Tiling
+from tidegauge.intervals import CURSOR_CURE, ChangedIntervals, Interval, Tiling
 from tidegauge.tables.history import Commit, commit_in_effect
 
 _LONG = 1_000
@@ -40,27 +40,37 @@ class WorkList:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a call ended: at which version, complete until when (ms), of which table."""
+    """Where a call ended, and what it listed.
+
+    Attributes
+    ----------
+    version, until
+        At which version, and complete until when, ms.
+    table_id, tiling, column
+        Of which table, which intervals, and by which column.
+    """
 
     version: int
     until: int
     table_id: str
+    tiling: Tiling
+    column: str
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
         """Read what `to_text` wrote; ``ValueError`` for anything else."""
         try:
-            version, until, table_id = json.loads(text)
-            if not isinstance(table_id, str):
-                raise TypeError  # noqa: TRY301 (raised again below)
-            return cls(int(version), int(until), table_id)
+            version, until, table_id, length, zone, column = json.loads(text)
+            tiling = Tiling.parse(f"{length}ms", zone)
+            return cls(int(version), int(until), str(table_id), tiling, str(column))
         except (TypeError, ValueError):
-            msg = f"since={text[:80]!r} is no cursor of a table; pass cursor of a former call"
+            msg = f"since={text[:80]!r} is no cursor of a table; {CURSOR_CURE}"
             raise ValueError(msg) from None
 
     def to_text(self) -> str:
         """Write it as a text that any scheduler can keep."""
-        return json.dumps([self.version, self.until, self.table_id])
+        of = self.table_id, self.tiling.length, self.tiling.zone_name, self.column
+        return json.dumps([self.version, self.until, *of])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,6 @@ def work_list(
     *,
     now: Cursor,
     before: Cursor | None,
-    tiling: Tiling,
     first: int | None,
 ) -> WorkList:
     """List the intervals that a job has to run, and to run again.
@@ -158,7 +167,8 @@ def work_list(
     TooManyIntervalsError
         If there are more than 100 000.
     """
-    begin, end = _extent_of_new(files, now, before, tiling=tiling, first=first)
+    tiling = now.tiling
+    begin, end = _extent_of_new(files, now, before, first=first)
     again: list[Interval] = []
     if before is not None:
         until = min(before.until, now.until)
@@ -170,10 +180,10 @@ def work_list(
 
 
 def _extent_of_new(
-    files: Files, now: Cursor, before: Cursor | None, *, tiling: Tiling, first: int | None
+    files: Files, now: Cursor, before: Cursor | None, *, first: int | None
 ) -> tuple[int | None, int]:
     """Find from where up to where intervals are complete now, and were not before."""
-    begin, end = first, now.until
+    tiling, begin, end = now.tiling, first, now.until
     if now.until == END_OF_TIME or (before is None and first is None):
         extent = files.extent(now.version)
         if extent is None:
