@@ -66,6 +66,22 @@ def named(name: str) -> Column:
     return F.col(f"`{name.replace('`', '``')}`")
 
 
+def name_in(schema: StructType, sql: str) -> str | None:
+    """Return the column that SQL is, or the field of one, as a schema spells it; None if it is more."""
+    names = list[str]()
+    kind: DataType = schema
+    for part in sql.split("."):
+        fields = kind.fields if isinstance(kind, StructType) else []
+        same = (field for field in fields if field.name.lower() == part.lower())
+        # In a session that regards case, the one that is spelled alike.
+        field = min(same, key=lambda field: field.name != part, default=None)
+        if field is None:
+            return None
+        names.append(field.name)
+        kind = field.dataType
+    return ".".join(names)
+
+
 def timestamp_cure(found: DataType) -> str:
     """Say how an event time of another type becomes a timestamp."""
     return _TIMESTAMP_CURES.get(found.simpleString(), "cast it to timestamp")

@@ -196,7 +196,14 @@ class Query:
 
     def start(self, *, take_over: bool = False, number: int | None = None) -> None:
         """Begin a run."""
-        options = TableOptions(
+        options = self._options(take_over=take_over)
+        log: Any = Log(self.table)
+        checkpoint: Any = self.checkpoint
+        number = checkpoint.done if number is None else number
+        self._job = TableJob(options, Engine(self.table), log, checkpoint, number=number)
+
+    def _options(self, *, take_over: bool = False) -> TableOptions:
+        return TableOptions(
             table="t",
             format="iceberg",
             checkpoint=self.checkpoint.query,
@@ -204,10 +211,6 @@ class Query:
             take_over=take_over,
             note_every_ms=0,
         )
-        log: Any = Log(self.table)
-        checkpoint: Any = self.checkpoint
-        number = checkpoint.done if number is None else number
-        self._job = TableJob(options, Engine(self.table), log, checkpoint, number=number)
 
     def stop(self) -> None:
         """End the run, whatever it is doing."""
@@ -257,7 +260,7 @@ class Query:
     @property
     def memory(self) -> Memory | None:
         """What its checkpoint remembers."""
-        text = self.checkpoint.own_word("tidegauge-table")
+        text = self.checkpoint.own_word(self._options().word)
         return None if text is None else Memory.from_text(text)
 
     @property

@@ -122,13 +122,7 @@ class Checkpoint:
     def __init__(self, location: str) -> None:
         self._location = location
         try:
-            # Spark writes file:/tmp/x; a relative path is one of the driver's working directory.
-            local = location.removeprefix("file:") if "://" not in location else location
-            place = local if "://" in local else os.path.abspath(local)  # noqa: PTH100 (kept as it is)
-            place = re.sub(
-                "^s3[an]://", "s3://", place
-            )  # Hadoop's names of what Arrow calls s3
-            self._files, self._root = fs.FileSystem.from_uri(place)
+            self._files, self._root = fs.FileSystem.from_uri(place_of(location))
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(location, str(error)) from error
 
@@ -192,6 +186,14 @@ class Checkpoint:
         except OSError as error:
             raise CheckpointError(self._location, str(error)) from error
         return content.decode()
+
+
+def place_of(location: str) -> str:
+    """Write a path, or the address of a folder in a file system, as Arrow does."""
+    # Spark writes file:/tmp/x; a relative path is one of the driver's working directory.
+    local = location.removeprefix("file:") if "://" not in location else location
+    place = local if "://" in local else os.path.abspath(local)  # noqa: PTH100 (kept as it is)
+    return re.sub("^s3[an]://", "s3://", place)  # Hadoop's names of what Arrow calls s3
 
 
 def _bound(end: Any) -> int | None:  # noqa: ANN401 (of any source)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import TimestampType
 
-from spark_source.columns import timestamp_cure
+from spark_source.columns import name_in, timestamp_cure
 from spark_source.errors import InvalidOptionError
 from spark_source.frames.watermark import check_python, hide_tokens, plain
 from spark_source.frames.write import delay_of, refuse_guess, triggered
@@ -122,10 +122,12 @@ def append_to_table(
     spark = df.sparkSession
     check_python(spark)
     hide_tokens(spark)
+    rows = plain(df.drop(*_NOT_WRITTEN))
     options = _options(
         table,
         format=format,
         event_time=event_time,
+        column=name_in(rows.schema, event_time),
         checkpoint=checkpoint,
         output_delay_ms=delay_of(output_delay, late_panes, corrects="pane" in df.columns),
         job=job,
@@ -139,7 +141,6 @@ def append_to_table(
         storage_options=storage_options,
         catalog=catalog,
     )
-    rows = plain(df.drop(*_NOT_WRITTEN))
     _check_event_time(rows, event_time)
     engine, sink = options.engine(), TableSink(options)
     engine.check(spark)

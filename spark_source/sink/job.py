@@ -1,11 +1,11 @@
 """A query as the one that declares until when a table is complete, in the driver's process."""
 
 import logging
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from time import monotonic
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 import reader_client
 import writer_client
-from spark_source.checkpoints.checkpoint import Checkpoint, Promise
+from spark_source.checkpoints.checkpoint import Checkpoint, Promise, place_of
 from spark_source.errors import InvalidOptionError, ReplacedTableError, TableTakenError
 from spark_source.sink.engines import Delta, Engine, Format, Iceberg
 from tidegauge.errors import InvalidTimeError, StreamSealedError
@@ -29,20 +29,23 @@ from tidegauge.tables.service import check_stream
 _log = logging.getLogger(__name__)
 _TABLE = 0
 """The one segment that a table is."""
-_COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
-"""A column, or a field of one; what else an expression of Spark may be is no name."""
-_OWN_FILE = "tidegauge-table"
-"""In the checkpoint: what it remembers of the table that its batches went to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """The options of a query that appends to a table; see `append_to_table`."""
+    """The options of a query that appends to a table; see `append_to_table`.
+
+    Attributes
+    ----------
+    column
+        That ``event_time`` is, as the rows name it; None if it is more than a name.
+    """
 
     table: str
     format: Format
     checkpoint: str
     event_time: str | None = None
+    column: str | None = None
     output_delay_ms: int = 0
     job: str | None = None
     take_over: bool = False
@@ -55,10 +58,12 @@ class TableOptions:
     catalog: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
-    def column(self) -> str | None:
-        """The column that ``event_time`` is; None if it is more than one by name."""
-        is_name = self.event_time is not None and _COLUMN.match(self.event_time)
-        return self.event_time if is_name else None
+    def word(self) -> str:
+        """Where the checkpoint remembers this table; a batch may go to several."""
+        place = place_of(self.table).rstrip("/")
+        if self.format == "iceberg":
+            place = f"{(self.catalog or {}).get('name')}.{self.table}"
+        return f"tidegauge-table-{sha256(place.encode()).hexdigest()[:16]}"
 
     def log(self) -> TableLog:
         """Open the table's log."""
@@ -236,16 +241,16 @@ class TableJob:
 
     def _remembered(self) -> Memory:
         """Read what the checkpoint remembers; from now on it remembers the table."""
-        text = self._checkpoint.own_word(_OWN_FILE)
+        text = self._checkpoint.own_word(self._options.word)
         if text is not None:
             return Memory.from_text(text)
         memory = Memory(self._log.table_id)
-        self._checkpoint.leave_own_word(_OWN_FILE, memory.to_text())
+        self._checkpoint.leave_own_word(self._options.word, memory.to_text())
         return memory
 
     def _remember(self, memory: Memory) -> None:
         if memory != self._declarer.memory:
-            self._checkpoint.leave_own_word(_OWN_FILE, memory.to_text())
+            self._checkpoint.leave_own_word(self._options.word, memory.to_text())
             self._declarer.memory = memory
 
     def _note(self, number: int, former: int | None) -> Note:
@@ -279,9 +284,7 @@ class TableJob:
         self._may_take_over = False
 
     def _check_turn(self) -> None:
-        """Raise if somebody else declares, or the notes have ended; jobs of a stream share turns."""
-        if self._service is not None:
-            return
+        """Raise if somebody else declares, or the notes have ended."""
         check_jobs(self._options.table, self._log.newest_first())
         problem = self._declarer.why_not()
         if problem is not None and self._options.take_over and not self._may_take_over:
@@ -307,7 +310,7 @@ class TableJob:
             raise TableTakenError(self._options.table, problem, cure)
         # Delta keeps the newest transaction of each query.
         keeps_batches = self._options.format == "delta" or is_whole(self._log.newest_first())
-        if committed is None and memory.may_have_committed(number) and not keeps_batches:
+        if committed is None and number <= memory.begun and not keeps_batches:
             problem = (
                 "its oldest snapshots have expired, so that a batch of this query may be in it"
             )

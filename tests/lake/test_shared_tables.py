@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reader_client import StreamClient
-from spark_source.errors import InvalidOptionError
+from spark_source.errors import InvalidOptionError, TableTakenError
 from spark_source.sink.engines import Delta, Iceberg
-from tests.lake.jobs import TABLE, Job
+from tests.lake.jobs import TABLE, Job, note_of, times
 from tests.lake.lakes import Lake
 from tests.lake.laws import Version, check, check_marks, read
 from tests.patience import wait_until
@@ -71,6 +71,31 @@ def test_no_row_of_several_jobs_is_behind_a_mark_and_each_note_is_one(
     assert sum(len(one.rows) for one in versions) == 2 * (_BATCHES * 3 + 1)
     assert len({one.until for one in versions}) > 3
     assert not any(one.late for one in versions)
+
+
+def test_a_job_of_a_stream_enters_only_a_table_of_this_stream_or_takes_it_over(
+    lake_spark: SparkSession, stream: Api, lake: Lake, tmp_path: Path
+) -> None:
+    def job(name: str, **how: Any) -> Job:
+        return _job(lake_spark, lake, tmp_path / name, stream, **how)
+
+    alone = Job(lake_spark, lake, tmp_path / "alone", job="alone")
+    alone.batch(1_000, bound=5_000)
+    with pytest.raises(
+        TableTakenError, match=r"job 'alone' declares its time, .*take_over=True"
+    ):
+        job("one").batch(4_000, bound=4_000)
+    assert note_of(lake).job == "alone"
+    job("one", take_over=True).batch(4_000, bound=4_000)
+    job("two").batch(6_000, bound=4_500)
+    with pytest.raises(TableTakenError, match=f"stream '{stream.name}' declares its time"):
+        alone.batch(7_000, bound=8_000)
+    with Api(stream.url, f"{stream.name}-wrong") as wrong:
+        wrong.create()
+        with pytest.raises(TableTakenError, match=f"stream '{stream.name}' declares its time"):
+            _job(lake_spark, lake, tmp_path / "three", wrong).batch(7_000, bound=8_000)
+    assert (note_of(lake).job, note_of(lake).until) == (stream.name, 5_000)
+    assert times(lake) == [1_000, 4_000, 6_000]
 
 
 def test_a_position_below_the_own_commit_is_found(

@@ -4,9 +4,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructField, StructType, TimestampType
 
+from spark_source.columns import name_in
 from spark_source.errors import InvalidOptionError, TableTakenError
 from spark_source.sink.engines import Iceberg
+from spark_source.sink.job import TableOptions
 from tests.declared_table import DiesError, Query, Table
 from tidegauge.tables.declaring import Declarer, Memory
 from tidegauge.tables.errors import TwoJobsError
@@ -201,11 +204,36 @@ def test_notes_by_hand_are_words_of_the_job_unless_they_say_more_than_a_batch_wa
 def test_what_a_checkpoint_remembers_survives_as_text() -> None:
     memory = Memory("id", version=3, time=2**63 - 1, begun=7)
     assert Memory.from_text(memory.to_text()) == memory
-    # Checkpoints of former versions name the table alone.
-    former = Memory.from_text("8b1c")
-    assert former == Memory("8b1c", begun=None)
-    assert not former.is_behind(5, 5)
-    assert former.is_behind(4, 5)
+
+
+def test_a_checkpoint_remembers_each_table_and_knows_it_by_other_spellings() -> None:
+    def word(table: str, **how: Any) -> str:
+        return TableOptions(table=table, checkpoint="/c", **{"format": "delta", **how}).word
+
+    assert len({word("/lake/a"), word("/lake/b"), word("s3://lake/a")}) == 3
+    assert word("s3a://lake/a/") == word("s3://lake/a")
+    assert word("file:/lake/a") == word("/lake/x/../a/") == word("/lake/a")
+    catalogs = [{"format": "iceberg", "catalog": {"name": name}} for name in ("one", "two")]
+    assert len({word("db.a", **how) for how in catalogs}) == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("event_time", "Event_Time"),
+        ("WINDOW.start", "window.Start"),
+        ("window.end", None),
+        ("window.Start.x", None),
+        ("CAST(event_time AS timestamp)", None),
+        ("event_time + INTERVAL 1 HOUR", None),
+    ],
+)
+def test_the_note_names_a_column_as_the_rows_do(sql: str, name: str | None) -> None:
+    window = StructType([StructField("Start", TimestampType())])
+    fields = [StructField("Event_Time", TimestampType()), StructField("window", window)]
+    assert name_in(StructType(fields), sql) == name
+    both = StructType([*fields, StructField("event_time", TimestampType())])
+    assert name_in(both, "event_time") == "event_time"
 
 
 @pytest.mark.parametrize(

@@ -29,19 +29,18 @@ class Memory:
     time
         Until when the table was complete then, ms; None if nothing was known.
     begun
-        The newest batch that the query began to commit, -1 before the first; None in checkpoints
-        that did not remember it.
+        The newest batch that the query began to commit, -1 before the first.
     """
 
     table_id: str
     version: int | None = None
     time: int | None = None
-    begun: int | None = -1
+    begun: int = -1
 
     @classmethod
     def from_text(cls, text: str) -> "Memory":
-        """Read what `to_text` wrote; in former checkpoints it was the table's id alone."""
-        return cls(**json.loads(text)) if text.startswith("{") else cls(text, begun=None)
+        """Read what `to_text` wrote."""
+        return cls(**json.loads(text))
 
     def to_text(self) -> str:
         """Write it as JSON."""
@@ -61,12 +60,7 @@ class Memory:
         """
         if committed is None or number > committed:
             return False
-        is_repeated = number == committed and (self.begun is None or self.begun >= number)
-        return not is_repeated
-
-    def may_have_committed(self, number: int) -> bool:
-        """Whether a batch may have been committed, as far as the checkpoint knows."""
-        return number > 0 if self.begun is None else number <= self.begun
+        return number < committed or self.begun < number
 
 
 class Commits(Protocol):
@@ -124,6 +118,8 @@ class Declarer:
     def why_not(self) -> str | None:
         """Say why the query may not declare unless it takes over; None if it may."""
         newest = declaring(self._log.newest_first())
+        if self.own.shared and (newest is None or newest.agrees_with(self.own)):
+            return None  # the stream knows the time of all its jobs
         # A query that is started again after its own end has batches without rows.
         if newest is not None and newest.final and newest.query != self.own.query:
             cure = "append to another one. Here all rows would be late"
@@ -166,7 +162,7 @@ class Declarer:
     def _of_another(self, newest: "Note") -> str:
         time = self.time()
         at = "no time" if time is None else describe_event_time(time)
-        who = f"job {newest.job!r}"
+        who = f"stream {newest.job!r}" if newest.shared else f"job {newest.job!r}"
         if newest.job == self.own.job:
             who = f"query {newest.query!r} of {who}"
         return f"{who} declares its time, and has come to {at}"

@@ -117,12 +117,12 @@ def intervals(
     column = files.choose(_column(table, event_time, commits, before))
     _check_kind(files.kind, zone)
     if before is not None and before.column != column:
-        start = tiling.floor(before.until)
-        raise other_cursor(f"of column {before.column!r}, not of {column!r}", start)
+        then, now = (f"column {name!r}" for name in (before.column, column))
+        raise other_cursor(then, now, tiling.floor(before.until))
     if until is None:  # nothing is done, and nothing is forgotten
         return WorkList(newest.version, None, cursor=since)
-    now = Cursor(newest.version, until, log.table_id, tiling, column)
-    return work_list(table, files, files.changes(), now=now, before=before, first=first)
+    reached = Cursor(newest.version, until, log.table_id, tiling, column)
+    return work_list(table, files, files.changes(), now=reached, before=before, first=first)
 
 
 def _open_files(
