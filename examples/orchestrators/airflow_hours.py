@@ -6,12 +6,14 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.sdk import Asset, AssetWatcher, dag, task
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from tidegauge.tables import intervals
 
 TABLE, LOG, EVERY = (os.environ[name] for name in ("TABLE", "LOG", "EVERY"))
+MOST = min(1_000, conf.getint("core", "max_map_length"))  # tasks of one list; refused above
 AGAIN = {"retries": 3, "retry_delay": timedelta(seconds=1)}  # a worker may be killed
 
 
@@ -38,23 +40,27 @@ hours = Asset("hours", watchers=[AssetWatcher(name="complete", trigger=Hours())]
 @dag(schedule=hours, catchup=False, max_active_runs=1)  # two runs would ask behind one cursor
 def hourly() -> None:
     @task(inlets=[hours], **AGAIN)
-    def ask(asset_state_store: Any = None) -> tuple[str | None, list[Any]]:
+    def ask(asset_state_store: Any = None, ti: Any = None) -> list[Any]:
         found = intervals(TABLE, since=asset_state_store.get("cursor"), event_time="t")
-        return found.cursor, [(i.start, i.end, found.version) for i in found.new + found.again]
+        ti.xcom_push(key="cursor", value=found.cursor)
+        listed = [(i.start, i.end, found.version) for i in found.new + found.again]
+        size = max(1, -(-len(listed) // MOST))
+        return [listed[at : at + size] for at in range(0, len(listed), size)]
 
-    @task(inlets=[hours], **AGAIN)  # of its own: the list is stored by now
-    def keep(asked: Any, asset_state_store: Any = None) -> Any:
-        asset_state_store.set("cursor", asked[0])
-        return asked[1]  # a mapped task takes a whole result, no member of one
+    @task(inlets=[hours], **AGAIN)  # of its own: Airflow has accepted the list by now
+    def keep(cursor: str | None, asset_state_store: Any = None) -> None:
+        asset_state_store.set("cursor", cursor)
 
     @task(max_active_tis_per_dagrun=1, **AGAIN)
-    def run_hour(hour: tuple[int, int, int]) -> None:
+    def run_hours(listed: list[tuple[int, int, int]]) -> None:
         from run_hour import run  # noqa: PLC0415 (it loads Arrow, and DAGs are parsed often)
 
-        ends = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in hour[:2])
-        run(TABLE, LOG, *ends, str(hour[2]))
+        for start, end, version in listed:
+            ends = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (start, end))
+            run(TABLE, LOG, *ends, str(version))
 
-    run_hour.expand(hour=keep(ask()))
+    asked: Any = ask()
+    keep(asked["cursor"]) >> run_hours.expand(listed=asked)
 
 
 hourly()
