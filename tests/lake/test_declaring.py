@@ -22,6 +22,7 @@ from spark_source.sink.engines import Delta, Engine, Iceberg, make_table
 from spark_source.sink.job import TableOptions
 from tests.lake.jobs import TABLE, Job, checked, note_of, rows, times, until
 from tests.lake.lakes import Lake
+from tests.lake.laws import read
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed
 from tidegauge.event_time import END_OF_TIME
@@ -132,19 +133,19 @@ def test_metadata_of_a_users_own_is_kept(
 def test_a_batch_function_of_a_users_own_commits_each_batch_once_with_a_note(
     lake_spark: SparkSession, feed: Feed, lake: Lake, checkpoint: str
 ) -> None:
-    engine = _created(lake_spark, lake)
+    engines = {name: _created(lake_spark, lake, name) for name in (TABLE, "second")}
     done: list[int] = []
 
     def write(batch: DataFrame, number: int) -> None:
-        for _ in range(2):  # as Spark does after a crash
+        for name in [*engines, *engines]:  # again, as Spark does after a crash
             options = commit_options(
-                batch, number, table=lake.table(TABLE), checkpoint=checkpoint, **lake.how
+                batch, number, table=lake.table(name), checkpoint=checkpoint, **lake.how
             )
             if options is None:
                 batch.write.format("noop").mode("overwrite").save()
                 done.append(number)
             else:
-                engine.append(batch, options)
+                engines[name].append(batch, options)
 
     feed.write(1_000)
     feed.note(2_000)
@@ -158,14 +159,17 @@ def test_a_batch_function_of_a_users_own_commits_each_batch_once_with_a_note(
         query.stop()
     assert done
     assert times(lake) == [DAY + 1_000]
+    second = read(lake, "second", "key", "event_time")
+    assert [time for one in second for _, time in one.rows] == [DAY + 1_000]
+    assert second[-1].until == END_OF_TIME
 
 
-def _created(spark: SparkSession, lake: Lake) -> Engine:
-    """Make the table, by two threads at once: a query does so at its start and in its first batch."""
-    engine = TableOptions(table=lake.table(TABLE), checkpoint="/none", **lake.how).engine()
+def _created(spark: SparkSession, lake: Lake, name: str) -> Engine:
+    """Make a table, by two threads at once: a query does so at its start and in its first batch."""
+    engine = TableOptions(table=lake.table(name), checkpoint="/none", **lake.how).engine()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: make_table(engine, spark, rows(spark).schema), range(2)))
-    assert _versions(lake) == 1
+    assert len(list(lake.log(name).newest_first())) == 1
     return engine
 
 
