@@ -1,5 +1,6 @@
 """The verb that lists which intervals of a table or a stream a batch job has to run, or runs it."""
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,6 @@ from tidegauge_cli.service import warn
 
 if TYPE_CHECKING:
     from tidegauge.intervals import Interval
-    from tidegauge_cli.jobs import Task
 
 work = typer.Typer()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,9 +119,11 @@ def intervals(
         msg = "cannot come with --state, whose file has the cursor"
         raise typer.BadParameter(msg, param_hint="--since")
     shared: dict[str, Any] = {"by": by, "zone": zone, "start": start}
+    is_stream = _is_stream(source, event_time, catalog)
+    _check_placeholders(command or [], ("start", "end", "cut" if is_stream else "version"))
 
     def ask(cursor: str | None) -> _Found:
-        if _is_stream(source, event_time, catalog):
+        if is_stream:
             return _ask_stream(source, url, token, since=cursor, **shared)
         service = {} if stream is None else {"url": url, "stream": stream, "token": token}
         return _ask_table(
@@ -153,6 +155,16 @@ def _is_stream(source: str, event_time: str | None, catalog: Sequence[str]) -> b
     return True
 
 
+def _check_placeholders(command: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a placeholder that would not be filled in; ``${…}`` and ``{{…}}`` are of others."""
+    for name in re.findall(r"(?<![{$])\{([A-Za-z_]\w*)\}(?!\})", " ".join(command)):
+        if name not in known:
+            there_are = ", ".join(f"{{{one}}}" for one in known)
+            cure = "put a command that has such braces of its own into a script"
+            msg = f"{{{name}}} is no placeholder, there are {there_are}; {cure}"
+            raise typer.BadParameter(msg, param_hint="COMMAND")
+
+
 def _ask_stream(source: str, url: str, token: str | None, **how: Any) -> _Found:  # noqa: ANN401
     from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
 
@@ -176,18 +188,25 @@ def _ask_table(source: str, **how: Any) -> _Found:  # noqa: ANN401
 
 
 def _run(state: Path, ask: Any, command: Sequence[str]) -> bool:  # noqa: ANN401 (a closure)
-    from tidegauge_cli.jobs import run_all  # noqa: PLC0415 (no help needs it)
+    from tidegauge.intervals import GoneError  # noqa: PLC0415 (no help needs it)
+    from tidegauge_cli.jobs import Listed, run_all  # noqa: PLC0415 (the same)
 
-    def tasks(cursor: str | None) -> "tuple[list[Task], str | None]":
-        found = ask(cursor)
+    def behind(cursor: str | None) -> Listed:
+        try:
+            found = ask(cursor)
+        except (GoneError, ValueError) as error:
+            if cursor is None:
+                raise
+            msg = f"{error} (the cursor is in {state})"
+            raise ValueError(msg) from error
         place = {name: str(value) for name, value in found.place.items()}
-        listed = [
-            {"start": _text(interval.start), "end": _text(interval.end), **place}
+        ends = [
+            (_text(interval.start), _text(interval.end))
             for interval in (*found.new, *(found.again or ()))
         ]
-        return listed, found.cursor
+        return Listed(ends, {} if found.until is None else place, found.cursor)
 
-    return run_all(state, tasks, command)
+    return run_all(state, behind, command)
 
 
 def _show(source: str, found: _Found, *, as_json: bool) -> None:

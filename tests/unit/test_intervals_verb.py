@@ -3,13 +3,16 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from examples.orchestrators.run_hour import run
 from tests.patience import PATIENCE_S
 from tests.written_tables import BEGIN, HOUR, Delta
 from tidegauge_cli.verbs import app
@@ -112,8 +115,21 @@ def test_what_failed_stays_and_takes_the_newer_version(cron: Cron) -> None:
     status, logged = cron.run()
     assert status == 1
     assert [line.split()[0][11:13] + line[-2:] for line in logged] == ["00 3", "02 3"]
+    # Also without a change of its own hour: the version of the former look may not be kept.
+    cron.hours(3)
+    status, logged = cron.run()
+    assert (status, [line[-1] for line in logged]) == (1, ["4", "4"])
     cron.write(_LOGS)
     assert cron.run() == (0, logged[:1])
+
+
+def test_what_is_left_keeps_its_version_while_the_table_says_nothing(cron: Cron) -> None:
+    cron.hours(0, 1)
+    cron.write("import sys; sys.exit(1)")
+    assert cron.run()[0] == 1
+    cron.table.table.restore(0)
+    cron.write(_LOGS)
+    assert [line[-1] for line in cron.run()[1]] == ["1", "1"]
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was_and_two_do_not_run_at_once(
@@ -150,6 +166,15 @@ def test_a_run_that_is_killed_goes_on_where_it_was_and_two_do_not_run_at_once(
         (["--since", "[1]"], "is no cursor of a table"),
         (["--by", "month"], "'month' is not a length of time"),
         (["--state", "FILE", "--", "no-such-command"], "No such file or directory"),
+        (
+            ["--state", "FILE/none", "--", "run"],
+            "state.json/none: No such file or directory; mend",
+        ),
+        (
+            ["--state", "FILE", "--", "run", "{begin}"],
+            "{begin} is no placeholder, there are {start}, {end}, {version}; put",
+        ),
+        (["--state", "FILE", "--", "run", "x{cut}"], "{cut} is no placeholder"),
     ],
 )
 def test_what_is_typed_wrong_is_named(cron: Cron, words: list[str], told: str) -> None:
@@ -160,8 +185,76 @@ def test_what_is_typed_wrong_is_named(cron: Cron, words: list[str], told: str) -
     assert told in " ".join(ran.output.replace("│", "").split())
 
 
-def test_a_file_that_is_no_state_is_left_alone(cron: Cron) -> None:
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"{}[", "Invalid JSON"),
+        (b"", "Invalid JSON"),
+        (b"\xff", "Invalid JSON"),
+        (b"[]", "Input should be an object"),
+        (b'{"cursor": null, "left": ["T00"]}', "left: 0: "),
+        (b'{"left": [{"start": "2026-01-05T00:00:00Z"}]}', "left: 0: end: Field required"),
+        (b'{"cursor": 7, "left": []}', "cursor: Input should be a valid string"),
+        (
+            b'{"cursor": null, "left": [], "of": 2}',
+            "update Tidegauge if a later version wrote it",
+        ),
+    ],
+)
+def test_a_file_that_is_no_state_is_left_alone_and_named(
+    cron: Cron, content: bytes, told: str
+) -> None:
     cron.hours(0)
-    cron.state.write_text("{}[")
-    assert cron.run() == (1, [])
-    assert cron.state.read_text() == "{}["
+    cron.state.write_bytes(content)
+    ran = CliRunner().invoke(app, cron.words())
+    (line,) = ran.output.splitlines()
+    assert line.startswith(f"tidegauge: {cron.state} is no state file of this version: ")
+    assert told in line
+    assert cron.state.read_bytes() == content
+
+
+def test_a_cursor_in_a_state_file_that_is_refused_is_named_with_the_file(cron: Cron) -> None:
+    cron.hours(0, 1)
+    assert cron.run()[0] == 0
+    ran = CliRunner().invoke(app, cron.words("--by", "1d"))
+    (line,) = ran.output.splitlines()
+    assert "start=2026-01-05T00:00:00.000Z" in line
+    assert line.endswith(f"(the cursor is in {cron.state})")
+
+
+def test_a_state_file_that_is_a_link_stays_one_and_is_locked_where_it_leads(cron: Cron) -> None:
+    cron.hours(0)
+    (cron.folder / "disk").mkdir()
+    kept = cron.folder / "disk" / "kept.json"
+    cron.state.symlink_to(kept)
+    assert cron.run()[0] == 0
+    assert cron.state.is_symlink()
+    assert json.loads(kept.read_text())["left"] == []
+    assert kept.with_name("kept.json.lock").exists()
+
+
+def test_a_full_disk_is_named_with_the_file_before_anything_runs(cron: Cron) -> None:
+    cron.hours(0)
+    Path(f"{cron.state}.new").symlink_to("/dev/full")
+    ran = CliRunner().invoke(app, cron.words())
+    (line,) = ran.output.splitlines()
+    assert line.startswith(f"tidegauge: {cron.state}: No space left on device; mend that, and")
+    assert not cron.log.exists()
+
+
+def test_braces_of_a_command_that_are_none_of_ours_are_left_alone(cron: Cron) -> None:
+    cron.hours(0)
+    words = [*cron.words(), "${HOME}", "{{x}}", '{"at": "{end}"}']
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert cron.log.read_text().endswith('${HOME} {{x}} {"at": "2026-01-05T01:00:00Z"}\n')
+
+
+def test_the_example_keeps_what_a_newer_version_wrote(tmp_path: Path) -> None:
+    table, output = Delta(tmp_path), str(tmp_path / "output")
+    for _ in range(3):
+        table.append(BEGIN)
+    for version in (1, 0, 2, 1, 2):
+        run(table.name, output, "2026-01-05T00:00:00Z", "2026-01-05T01:00:00Z", str(version))
+    with closing(sqlite3.connect(output)) as database:
+        hours = database.execute("SELECT * FROM hours").fetchall()
+    assert hours == [("2026-01-05T00:00:00+00:00", 3, 2, 3)]
