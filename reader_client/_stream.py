@@ -264,7 +264,8 @@ class AsyncStreamClient(StreamCalls):
         Parameters
         ----------
         since
-            ``cursor`` of the call before; None at the first one, which needs ``start``.
+            ``cursor`` of the call before, which had the same ``by`` and ``zone``; None at the first
+            one, which needs ``start``.
         by
             How long intervals are: ``1 hour``, ``15m``, ``7 days``. They count from 1970 on.
         zone
@@ -279,8 +280,8 @@ class AsyncStreamClient(StreamCalls):
         TooManyIntervalsError
             If there are more than 100 000.
         ValueError
-            If an argument is not as described above, or an external log is sealed, whose
-            greatest time the service does not know.
+            If an argument is not as described above, the cursor is of other intervals, or an
+            external log is sealed, whose greatest time the service does not know.
         """
         from reader_client._intervals import list_intervals  # noqa: PLC0415 (few need it)
 

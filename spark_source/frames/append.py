@@ -77,7 +77,8 @@ def append_to_table(
         ``availableNow`` at once.
     url, stream, token
         A stream of one partition, created with ``log: external``, to which the query notes time.
-        Needed where several jobs append to one table.
+        Needed where several jobs append to one table. A table whose newest note is of another job
+        or stream needs ``take_over``.
     seal
         Say to the stream when what the query reads has ended. The stream is sealed once all its
         writers have ended, at least ``min_writers`` of them.

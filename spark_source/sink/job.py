@@ -164,6 +164,8 @@ class TableJob:
         is_known = self._committed is not None and number <= self._committed
         if not is_known:
             self._take_turn(frame.sparkSession, frame.schema)
+        if self._service is not None:
+            self._service.open()
         former = self._declarer.time()
         return Plan(is_known, self._note(number, former), former)
 
@@ -334,11 +336,14 @@ class TableService:
         self._reporter = writer_client.TimeReporter(
             options.url, options.stream, query, token=options.token, beat="always"
         )
+        self._noted = FIRST_TIME
+        self._has_left = False
+
+    def open(self) -> None:
+        """Let the stream wait for the query from now on; one that may not append holds nobody."""
         # On a sealed stream the last batch is repeated, or one without rows comes.
         with suppress(StreamSealedError):
             self._reporter.open()
-        self._noted = FIRST_TIME
-        self._has_left = False
 
     def passed(self, position: Mapping[int, int]) -> int | None:
         """Find the time of the newest mark that a position covers, ms."""

@@ -94,6 +94,8 @@ def test_a_job_of_a_stream_enters_only_a_table_of_this_stream_or_takes_it_over(
         wrong.create()
         with pytest.raises(TableTakenError, match=f"stream '{stream.name}' declares its time"):
             _job(lake_spark, lake, tmp_path / "three", wrong).batch(7_000, bound=8_000)
+        with StreamClient(wrong.url, wrong.name) as client:
+            assert not client.writers()  # it does not hold who it does not append with
     assert (note_of(lake).job, note_of(lake).until) == (stream.name, 5_000)
     assert times(lake) == [1_000, 4_000, 6_000]
 

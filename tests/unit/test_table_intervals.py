@@ -195,6 +195,22 @@ def test_snapshots_that_expired_are_missed_only_if_they_are_behind_the_cursor(
         iceberg.look(cursors[0])
 
 
+def test_a_number_that_a_branch_took_is_no_gap_while_it_is_kept(iceberg: Iceberg) -> None:
+    iceberg.append(BEGIN, until=BEGIN + HOUR)
+    first = iceberg.look()
+    table = iceberg.table
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "b").commit()
+    iceberg.table.append(rows([9], [BEGIN]), branch="b")
+    iceberg.append(BEGIN + HOUR, until=BEGIN + 2 * HOUR)
+    iceberg.expire(1)
+    found = iceberg.look(first.cursor)
+    assert (found.version, starts(found.new), found.again) == (3, [1], [])
+    iceberg.table.manage_snapshots().remove_branch("b").commit()
+    iceberg.expire(2)
+    with pytest.raises(GoneError, match="does not keep the snapshots behind version 1"):
+        iceberg.look(first.cursor)
+
+
 def test_a_log_that_was_cleaned_is_missed_only_behind_the_cursor(tmp_path: Path) -> None:
     table = Delta(tmp_path)
     for at in range(4):

@@ -70,9 +70,11 @@ class IcebergFiles:
         line, kept = ({snapshot.snapshot_id for snapshot in part} for part in (then, now))
         self._later = [snapshot for snapshot in now if snapshot.snapshot_id not in line][::-1]
         self._left = [snapshot for snapshot in then if snapshot.snapshot_id not in kept]
-        # Where the version's own snapshot expired, all behind it may be kept.
-        oldest = version_of(self._later[0]) if self._later and not then else None
-        if not line & kept and oldest != since + 1:
+        # Where the version's own snapshot expired, all behind it may be kept: each number up to the
+        # oldest was taken by a snapshot that is none of this line, such as one of a branch.
+        oldest = version_of(self._later[0]) if self._later and not then else since
+        is_whole = oldest > since and all(map(history.at, range(since + 1, oldest)))
+        if not line & kept and not is_whole:
             problem = f"does not keep the snapshots behind version {since} any more"
             raise GoneError(self.log.name, problem)
         return len(self._later)

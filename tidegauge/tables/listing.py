@@ -64,7 +64,8 @@ def intervals(
         See `complete_until`. With ``url`` the time is that of the newest mark that the table's
         newest version covers.
     since
-        ``cursor`` of the call before; None at the first one.
+        ``cursor`` of the call before, which had the same column, ``by`` and ``zone``; None at the
+        first one.
     event_time
         The column, or a field of one such as ``window.start``; by default the one that the notes
         name.
@@ -82,7 +83,8 @@ def intervals(
     TooManyIntervalsError
         If there are more than 100 000.
     ValueError
-        If an argument is not as described above, or the column is not the one of the notes.
+        If an argument is not as described above, the column is not the one of the notes, or the
+        cursor is of other intervals.
 
     Examples
     --------
