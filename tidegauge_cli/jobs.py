@@ -42,7 +42,7 @@ class Listed(NamedTuple):
     cursor: str | None
 
 
-List: TypeAlias = Callable[[str | None], Listed]
+ListBehind: TypeAlias = Callable[[str | None], Listed]
 """Lists what is behind a cursor."""
 
 
@@ -103,7 +103,7 @@ class State(BaseModel):
             written.replace(path)
 
 
-def run_all(state_file: Path, list_behind: List, command: Sequence[str]) -> bool:
+def run_all(state_file: Path, list_behind: ListBehind, command: Sequence[str]) -> bool:
     """Run a command for all that is left and new; return whether each succeeded.
 
     Nothing is done while another process does it. What fails stays for the next time.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# crontab:  */5 * * * *  TABLE=/lake/rides LOG=/var/log/hours STATE=/var/lib/hours.json /opt/jobs/cron.sh
+# crontab:  */5 * * * *  TABLE=/lake/rides LOG=/var/lib/hours.db STATE=/var/lib/hours.json /opt/jobs/cron.sh
 #
 # The state file has the cursor and what is left to run. A cursor of its own would be stored before
 # its list, which a crash then loses, or behind it, and then the list runs again. A lock keeps the

@@ -91,7 +91,7 @@ class IcebergFiles:
         """
         schema = self.log.table.schema()
         try:
-            field = schema.find_field(column, case_sensitive=False)
+            field = schema.find_field(column, case_sensitive=column in schema.column_names)
         except ValueError:
             msg = f"event_time={column!r} is no column of {self.log.name}"
             raise ValueError(msg) from None
