@@ -4,11 +4,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from random import Random
+from threading import get_ident
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.written_tables import BEGIN, HOUR, Delta, Iceberg, Written, cursor_at, rows, utc
 from tidegauge.event_time import END_OF_TIME
@@ -22,6 +25,7 @@ from tidegauge.tables import (
     intervals,
     note,
 )
+from tidegauge.tables.columns import read_times
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -255,6 +259,21 @@ def test_columns_of_all_kinds_are_read(
     if kind != pa.timestamp("us", "UTC"):
         with pytest.raises(ValueError, match="needs times in UTC, and event_time= is of type"):
             table.look(zone="Europe/Paris")
+
+
+def test_a_file_is_read_in_the_thread_of_who_asks() -> None:
+    """A thread of Arrow's that holds a file of Python's may abort the process as that ends."""
+    threads = set[int]()
+
+    class File(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            threads.add(get_ident())
+            return super().read(size)
+
+    with BytesIO() as written:
+        parquet.write_table(rows([1, 2], [BEGIN, BEGIN + HOUR]), written)
+        assert read_times(File(written.getvalue()), ["window", "start"], BEGIN + 1) == [BEGIN]
+    assert threads == {get_ident()}
 
 
 def test_days_of_a_zone_are_local(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ def to_ms(value: Any) -> int | None:  # noqa: ANN401 (as libraries give it)
 
 def read_times(data: Any, path: Sequence[str], below: int) -> list[int]:  # noqa: ANN401 (a file of Arrow)
     """Read the times of one column of a Parquet file that are below one, ms."""
-    table = pq.ParquetFile(data).read(columns=[".".join(path)])
+    # In this thread: one of Arrow's that reads a file of Python's may abort the process as that ends.
+    file = pq.ParquetFile(data, pre_buffer=False)
+    table = file.read(columns=[".".join(path)], use_threads=False)
     column = table[path[0]]
     for part in path[1:]:
         column = pc.struct_field(column, part)
