@@ -79,7 +79,7 @@ class TidegaugeDataSource(DataSource):
     | ``startingOffsets`` | ``earliest`` (default) or ``latest``. |
     | ``startingTime`` | Only rows at or above it, from where the first of them lies; seconds are refused. |
     | ``startingCut`` | Start there. |
-    | ``endingTime`` | Only rows below it; fails if they are not complete yet. |
+    | ``endingTime`` | Only rows below it, rounded up to ms; fails if they are not complete yet. |
     | ``endingCut`` | End there. |
     | ``allowIncomplete`` | ``true``: ``endingTime`` may lie above the watermark. |
     | ``maxEventTimePerTrigger`` | A batch ends at the next multiple of it; with ``admission=marks`` it waits for that, and batches are the same live and replayed. |

@@ -26,17 +26,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _DECIMAL = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
 _RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII
+    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,3})(\d*))?([Zz]|[+-]\d\d:\d\d)\Z",
+    re.ASCII,
 )
 
 
-def to_event_time(value: int | datetime) -> int:
+def to_event_time(value: int | datetime, *, up: bool = False) -> int:
     """Turn what a Python caller passes for a time into milliseconds.
 
     Parameters
     ----------
     value
         Milliseconds as an integer, or an aware datetime, whose microseconds are floored.
+    up
+        Round up instead. It is for what is waited for: an event of 23:59:59.9995 counts as one of
+        .999, and may come on time while the watermark is .999.
 
     Raises
     ------
@@ -56,6 +60,8 @@ def to_event_time(value: int | datetime) -> int:
         if value.tzinfo is None:
             msg = f"{value!r} has no time zone; give it one, for example tzinfo=datetime.UTC"
             raise ValueError(msg)
+        if up:
+            return -((_EPOCH - value) // _MILLISECOND)
         return (value - _EPOCH) // _MILLISECOND
     if isinstance(value, bool) or not isinstance(value, int):
         msg = f"{value!r} is not an event time; pass integer milliseconds or an aware datetime"
@@ -63,9 +69,10 @@ def to_event_time(value: int | datetime) -> int:
     return _within_64_bits(value)
 
 
-def parse_event_time(value: object) -> int:
+def parse_event_time(value: object, *, up: bool = False) -> int:
     """Read a JSON integer, a decimal string or an RFC 3339 string with a zone, as the API takes it.
 
+    What is finer than a millisecond is rounded as in `to_event_time`.
     ``ValueError`` for all else, fractions and exponents too, and beyond 64 bits.
     """
     if type(value) is int:
@@ -73,8 +80,11 @@ def parse_event_time(value: object) -> int:
     if isinstance(value, str):
         if _DECIMAL.match(value):
             return _within_64_bits(int(value))
-        if _RFC3339.match(value):
-            return to_event_time(datetime.fromisoformat(value.upper()))
+        if match := _RFC3339.match(value):
+            # Python would cut off what is finer than a microsecond.
+            seconds, millis, finer, zone = match.groups(default="")
+            moment = to_event_time(datetime.fromisoformat(f"{seconds}{zone}".upper()))
+            return moment + int(millis.ljust(3, "0")) + (up and finer.strip("0") != "")
     msg = (
         f"{show_json(value)} is not an event time; send integer milliseconds (a JSON integer or a decimal "
         "string) or an RFC 3339 time with a zone such as 2024-01-01T00:00:00Z"
@@ -158,7 +168,8 @@ def check_unit(value: int) -> None:
             f"{value * 1_000}; a stream whose times are as early needs max_future_skew_ms=null"
         )
         raise ValueError(msg)
-    if value != END_OF_TIME and not is_held(value):
+    # The end of the year 9999, rounded up, is where a read ends that wants all there is.
+    if value not in (END_OF_TIME, _YEAR_10000_MS) and not is_held(value):
         raise ValueError(describe_unheld(value))
 
 

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,7 +39,7 @@ def table(
     wait: Annotated[
         int | None,
         typer.Option(
-            parser=reading(parse_event_time),
+            parser=reading(partial(parse_event_time, up=True)),
             metavar="TIME",
             help="Wait until the table is complete until this event time, and show the first version that is.",
         ),

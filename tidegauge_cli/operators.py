@@ -19,9 +19,9 @@ from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
 from tidegauge_cli.options import (
+    AwaitedTime,
     Stream,
     Streams,
-    Time,
     in_range,
     in_time,
     one_of,
@@ -227,7 +227,7 @@ def watch(session: Session, stream: Stream) -> None:
 def wait(
     session: Session,
     streams: Streams,
-    time: Time,
+    time: AwaitedTime,
     *,
     timeout: Annotated[
         float | None,

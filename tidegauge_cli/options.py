@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -121,14 +122,18 @@ Writer = Annotated[
     str,
     typer.Argument(parser=reading(check_name), metavar="WRITER", help="Name of the writer."),
 ]
-Time = Annotated[
-    int,
-    typer.Argument(
-        parser=reading(parse_event_time),
+
+
+def _time(*, up: bool) -> Any:  # noqa: ANN401 (typer's)
+    return typer.Argument(
+        parser=reading(partial(parse_event_time, up=up)),
         metavar="TIME",
         help="Event time: milliseconds, or RFC 3339 such as 2024-01-01T00:00:00Z; negative after --.",
-    ),
-]
+    )
+
+
+Time = Annotated[int, _time(up=False)]
+AwaitedTime = Annotated[int, _time(up=True)]
 TimeOption = Annotated[
     int | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeAlias
 
 from spark_source.errors import InvalidOptionError
@@ -54,7 +55,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         latest=take("startingOffsets", one_of("earliest", "latest"), "earliest") == "latest",
         starting_time=take("startingTime", parse_event_time),
         starting_cut=take("startingCut", parse_position),
-        ending_time=take("endingTime", parse_event_time),
+        ending_time=take("endingTime", partial(parse_event_time, up=True)),
         ending_cut=take("endingCut", parse_position),
         allow_incomplete=take("allowIncomplete", one_of("true", "false")) == "true",
         max_event_time_ms=take("maxEventTimePerTrigger", _duration),

@@ -28,6 +28,22 @@ def test_times_are_read_as_integers_text_or_rfc_3339(given: object, expected: in
 
 
 @pytest.mark.parametrize(
+    ("given", "down", "up"),
+    [
+        ("2024-01-01T00:00:00.5Z", 1_704_067_200_500, 1_704_067_200_500),
+        ("2024-01-01T00:00:00.001000000Z", 1_704_067_200_001, 1_704_067_200_001),
+        ("2024-01-01T00:00:00.000000001Z", 1_704_067_200_000, 1_704_067_200_001),
+        ("1969-12-31T23:59:59.9985Z", -2, -1),
+        (-5, -5, -5),
+    ],
+)
+def test_what_is_waited_for_is_rounded_up_and_the_rest_down(
+    given: object, down: int, up: int
+) -> None:
+    assert (parse_event_time(given), parse_event_time(given, up=True)) == (down, up)
+
+
+@pytest.mark.parametrize(
     "given",
     [1.0, True, None, "1e3", "1.5", "", " 1", "2024-01-01", "2024-01-01T00:00:00", 2**63, [1]],
 )
@@ -38,7 +54,7 @@ def test_everything_else_is_refused_naming_the_value(given: object) -> None:
 
 def test_microseconds_are_floored_before_the_epoch_too() -> None:
     early = datetime(1969, 12, 31, 23, 59, 59, 999_001, tzinfo=UTC)
-    assert to_event_time(early) == -1
+    assert (to_event_time(early), to_event_time(early, up=True)) == (-1, 0)
     east = datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     assert to_event_time(east) == 0
 
@@ -77,7 +93,9 @@ def test_a_time_that_no_reader_can_hold_is_explained_by_its_unit(time: int, said
     assert describe_unheld(time).endswith(said)
 
 
-@pytest.mark.parametrize("value", [0, -62_135_596_800_000, 31_536_000_000, END_OF_TIME])
+@pytest.mark.parametrize(
+    "value", [0, -62_135_596_800_000, 31_536_000_000, 253_402_300_800_000, END_OF_TIME]
+)
 def test_times_of_old_archives_and_the_end_of_time_are_asked_for(value: int) -> None:
     check_unit(value)
 

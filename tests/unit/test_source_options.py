@@ -46,6 +46,12 @@ def test_durations_are_read_as_spark_writes_them(text: str, duration_ms: int) ->
     assert read_options(given).max_event_time_ms == duration_ms
 
 
+def test_a_read_starts_and_ends_so_that_nothing_finer_than_a_millisecond_is_left_out() -> None:
+    finer = "1970-01-01T00:00:00.0015Z"
+    found = read_options(_NEEDED | {"startingTime": finer, "endingTime": finer})
+    assert (found.starting_time, found.ending_time) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

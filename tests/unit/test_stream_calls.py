@@ -242,6 +242,8 @@ def test_marks_index_time_and_position(api: Api) -> None:
     at = api.get("marks/at", time=NOW + 25_000)
     assert at["stop"]["lower"] == NOW + 30_000
     assert (at["start"], at["exact"]) == ({"0": 20}, False)
+    finer = api.get("marks/at", time="2023-11-14T22:13:40.0000001Z")
+    assert (finer["start"], finer["stop"]["lower"]) == ({"0": 10}, NOW + 30_000)
     before = api.get("marks/at", time=NOW)
     assert (before["start"], before["stop"]["revision"]) == (None, 1)
     never = api.get("marks/at", time=NOW + 99_000)

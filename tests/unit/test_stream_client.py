@@ -178,6 +178,10 @@ def test_a_time_is_waited_for(open_shop: Open) -> None:
         assert isinstance(caught.value, TimeoutError)
         assert caught.value.explanation.reason == "caught_up"
         assert (caught.value.stream, caught.value.watermark) == (shop.name, NOON - 1)
+        with pytest.raises(
+            WatermarkTimeoutError, match=r"not complete below 2024-01-01T12:00:00\.0"
+        ):
+            client.wait_until(noon - timedelta(microseconds=1), timedelta(0))
         with pytest.raises(ValueError, match=r"are these seconds\?.*1704110400000"):
             client.wait_until(1_704_110_400)
         with pytest.raises(TypeError, match=r"timedelta\(seconds=10\)"):

@@ -1,6 +1,7 @@
 """What `tidegauge table` says of a Delta table, and how it ends."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from tests.service.operator import check_session
-from tidegauge.tables import note
+from tidegauge.tables import note, version_at, wait_for
 
 
 @pytest.fixture
@@ -36,6 +37,8 @@ SESSIONS = {
         {…"version": 2…}
         $ table hourly --wait 1000 --json
         {…"version": 0…}
+        $ table hourly --wait 1970-01-01T00:00:01.000001Z --json
+        {…"version": 2…}
         $ table hourly --wait -5 --json
         {…"version": 0…}
         """,
@@ -70,6 +73,16 @@ SESSIONS = {
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
 def test_what_the_verb_prints(session: str) -> None:
     check_session(session)
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    "finer", ["1970-01-01T00:00:01.000001Z", datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC)]
+)
+def test_what_is_finer_than_a_millisecond_is_complete_with_the_next_one(
+    finer: str | datetime,
+) -> None:
+    assert (version_at("hourly", finer), wait_for("hourly", finer, timeout=0)) == (2, 2)
 
 
 @pytest.mark.usefixtures("tables")

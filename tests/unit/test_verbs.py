@@ -114,6 +114,8 @@ SESSIONS = {
         $ wait shop/orders shop/b 1704110399999 --timeout 0
         shop/orders is complete below 2024-01-01T11:59:59.999Z; watermark 2024-01-01T12:00:00.000Z
         shop/b is complete below 2024-01-01T11:59:59.999Z; watermark 2024-01-01T11:59:59.999Z
+        $ wait shop/orders shop/b 2024-01-01T11:59:59.999999Z --timeout 0
+        2> tidegauge: shop/b is not complete … [1]
         $ why shop/c shop/orders shop/b
         shop/c: … shop/b: … shop/orders: …
         $ why shop/c shop/orders shop/b --json

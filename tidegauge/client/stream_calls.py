@@ -315,7 +315,7 @@ class StreamCalls:
         Parameters
         ----------
         time
-            In ms, or an aware datetime (floored to ms). A sealed stream has reached them all.
+            In ms, or an aware datetime (rounded up to ms). A sealed stream has reached them all.
         timeout
             How long; None for as long as it takes.
 
@@ -335,7 +335,7 @@ class StreamCalls:
         ValueError
             If the time looks like seconds, which have always been reached already.
         """
-        wanted = to_event_time(time)
+        wanted = to_event_time(time, up=True)
         patience_s = None
         if timeout is not None:
             patience_s = check_span("timeout", timeout).total_seconds()

@@ -153,7 +153,7 @@ def version_at(
     table, storage_options, catalog, url, stream, token
         See `complete_until`.
     time
-        In ms, RFC 3339 text or an aware datetime.
+        In ms, RFC 3339 text or an aware datetime; what is finer than a millisecond is rounded up.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def version_at(
     ValueError
         If the time is none, or the stream as in `complete_until`.
     """
-    wanted = time_of(time)
+    wanted = time_of(time, up=True)
     if url is not None:
         with marks_of(url, stream, token) as marks:
             return marks.version_at(wanted)
@@ -215,7 +215,7 @@ def wait_for(
     >>> version = wait_for("s3://lake/hourly", "2026-01-05T13:00:00Z", timeout=600)
     ... # doctest: +SKIP
     """
-    wanted = time_of(time)
+    wanted = time_of(time, up=True)
     patience = None if timeout is None else _span(timeout)
     if url is not None:
         with marks_of(url, stream, token) as marks:
@@ -254,9 +254,11 @@ def _span(timeout: float | timedelta) -> timedelta:
         raise ValueError(msg) from None
 
 
-def time_of(given: int | str | datetime) -> int:
-    """Read a time that a caller gives, in ms."""
-    return parse_event_time(given) if isinstance(given, str) else to_event_time(given)
+def time_of(given: int | str | datetime, *, up: bool = False) -> int:
+    """Read a time that a caller gives, in ms; it is rounded as in `to_event_time`."""
+    if isinstance(given, str):
+        return parse_event_time(given, up=up)
+    return to_event_time(given, up=up)
 
 
 @contextmanager

@@ -532,7 +532,7 @@ class Tail(StreamFacts):
 class MarksAtTime(StreamFacts):
     """``GET {stream}/marks/at?time=``: where to start and where to stop for a time."""
 
-    time: EventTime = Field(description="The time asked for, ms.")
+    time: EventTime = Field(description="The time asked for, rounded down to ms.")
     start: WirePosition | None = Field(
         description="Read from here to miss no event at or above the time; null: from the start."
     )
@@ -541,8 +541,8 @@ class MarksAtTime(StreamFacts):
         "or only one before it (external logs)."
     )
     stop: MarkInfo | None = Field(
-        description="The first mark with `lower` ≥ time: read up to its cut and every event "
-        "below the time is read; null while there is none."
+        description="The first mark with `lower` ≥ time, which is rounded up to ms: read up to "
+        "its cut and every event below the time is read; null while there is none."
     )
 
 

@@ -127,11 +127,11 @@ async def marks_at(
         raise InvalidRequestError.of("time", "send either time or position")
     if time is not None:
         try:
-            asked_ms = parse_event_time(time)
+            asked_ms, awaited_ms = parse_event_time(time), parse_event_time(time, up=True)
         except ValueError as error:
             raise InvalidRequestError.of("time", str(error)) from error
         start, exact = await history.start_of(database, state, asked_ms)
-        stop = await history.first_mark_from(database, state, asked_ms)
+        stop = await history.first_mark_from(database, state, awaited_ms)
         return MarksAtTime(
             time=asked_ms,
             start=start,
