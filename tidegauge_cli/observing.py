@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sized
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -205,6 +205,7 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
         "left_out": progress.left_out,
         "events": counts.events,
         "behind": progress.behind,
+        "open_transactions": progress.open_transactions,
         "watermark": progress.watermark,
         "sources": seen,
         "silent_sources": silent,
@@ -220,6 +221,10 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
         f"{progress.behind} behind the end",
         f"watermark {describe_time(progress.watermark)} (an estimate)",
     ]
+    if opened := progress.open_transactions:
+        parts.append(
+            f"a transaction is open in partition {min(opened)}{_more(opened)}, and what follows it waits"
+        )
     parts += [
         f"{what} {_behind(those)}"
         for what, those in (("held by", progress.holding), ("left out:", progress.left_out))
@@ -241,8 +246,11 @@ def _behind(those: Mapping[str, int | None]) -> str:
     from writer_client.observing.watching import describe_behind  # noqa: PLC0415 (it runs already)
 
     writer = max(those, key=lambda one: (those[one] is None, those[one] or 0))
-    more = f" (and {len(those) - 1} more)" if len(those) > 1 else ""
-    return f"{writer!r}, {describe_behind(those[writer])}{more}"
+    return f"{writer!r}, {describe_behind(those[writer])}{_more(those)}"
+
+
+def _more(those: Sized) -> str:
+    return f" (and {len(those) - 1} more)" if len(those) > 1 else ""
 
 
 def _settings(file: Path | None, given: list[str], bootstrap: str | None) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Estimating time for producers that you cannot change, as typed, on a real broker and service."""
 
+import json
 import signal
 import time
 from typing import Any
@@ -81,16 +82,29 @@ def test_a_start_reads_on_from_what_is_registered(observed: Observed) -> None:
     assert {it["incarnation"] for it in observed.noted().values()} == {2}
 
 
-def test_the_end_is_found_behind_the_mark_of_a_transaction(observed: Observed) -> None:
-    producer = Producer(
-        {"bootstrap.servers": observed.bootstrap, "transactional.id": observed.topic}
-    )
+def test_what_is_written_behind_an_open_transaction_is_waited_for_and_nobody_is_silent_there(
+    observed_of_two: Observed,
+) -> None:
+    observed = observed_of_two
+    settings = {"bootstrap.servers": observed.bootstrap, "transactional.id": observed.topic}
+    producer = Producer(settings)
     producer.init_transactions(PATIENCE_S)
+    observed.produce(record(0, NOON), record(1, NOON + 9_000))
     producer.begin_transaction()
-    producer.produce(observed.topic, b"v", timestamp=NOON)
-    producer.commit_transaction(PATIENCE_S)
-    told, _ = observed.run(*BACKFILL)
-    assert (told["behind"], told["watermark"]) == (0, NOON - 1_000)
+    producer.produce(observed.topic, b"v", partition=0, timestamp=NOON + 3_000)
+    producer.flush(PATIENCE_S)
+    observed.produce(record(0, NOON + 2_000))
+    with observed.observing(*BACKFILL, "--idle", "2s") as process:
+        wait_until(lambda: observed.states().get("1") == "left")
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert (told["behind"], told["open_transactions"]) == (2, {"0": 1})
+        assert (observed.states()["0"], observed.watermark) == ("active", NOON - 1_000)
+        producer.commit_transaction(PATIENCE_S)
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    told = json.loads(said.splitlines()[-1])
+    assert (told["behind"], told["late"], told["open_transactions"]) == (0, 0, {})
+    assert observed.watermark == NOON + 2_000
 
 
 def test_the_clock_less_a_lag_goes_on_without_events(observed: Observed) -> None:

@@ -93,6 +93,7 @@ class KafkaObserver:
         self._stopping = asyncio.Event()
         self._first_ends: Position = {}
         self._ends: Position = {}
+        self._undecided: Position = {}
         self._look: Look | None = None
         self._failure: Exception | None = None
         self._skew_ms: int | None = None
@@ -144,7 +145,7 @@ class KafkaObserver:
         self._skew_ms = info.config.max_future_skew_ms
         self._observation.resolution_ms = info.config.mark_resolution_ms
         started_ms = wall_ms()
-        self._first_ends = self._ends = await asyncio.to_thread(self._topic.ends)
+        self._first_ends = self._ends = await asyncio.to_thread(self._topic.high_watermarks)
         self._look = Look(started_ms, self._first_ends)
         await self._make_room(len(self._first_ends))
 
@@ -179,12 +180,14 @@ class KafkaObserver:
         return self._watching.until_end and is_read
 
     def _progress(self) -> Progress:
+        read = self._observation.partitions.position
         return Progress(
             self._observation.sources.count,
             self._observation.sources.holding,
             self._observation.sources.left_out,
             self._observation.sources.counts,
             self._observation.partitions.behind(self._ends),
+            {n: at for n, at in self._undecided.items() if read.get(n, at + 1) <= at},
             self._calls.watermark,
             self._records.unreadable,
         )
@@ -362,13 +365,18 @@ class KafkaObserver:
         )
 
     async def _keep_looking(self) -> None:
-        """Ask where the partitions end, again and again."""
-        has_warned = False
+        """Ask where the partitions end, again and again.
+
+        That is the high watermark: what lies behind an open transaction is stored, and cannot be read yet.
+        """
+        has_warned, open_before = False, dict[int, int]()
         while True:
             started_ms, read = wall_ms(), self._observation.partitions.position
             try:
-                self._ends = await asyncio.to_thread(self._topic.ends)
-                self._refuse_beyond(read, self._ends)
+                ends = await asyncio.to_thread(self._topic.high_watermarks)
+                self._refuse_beyond(read, ends)
+                # Asked later, it lies below the end only where a transaction is open.
+                stable = await asyncio.to_thread(self._topic.ends, ends)
             except BrokerError as error:
                 if not has_warned:
                     self._warn(f"{error}; nothing is noted while it is away")
@@ -379,7 +387,11 @@ class KafkaObserver:
             else:
                 if has_warned:
                     self._warn(f"Kafka at {self._topic.bootstrap} answers again")
-                has_warned, self._look = False, Look(started_ms, self._ends)
+                has_warned, self._ends, self._look = False, ends, Look(started_ms, ends)
+                open_now = {n: at for n, at in stable.items() if at < ends[n]}
+                # Short ones follow each other: what is named was open at the look before, too.
+                self._undecided = dict(open_now.items() & open_before.items())
+                open_before = open_now
             await asyncio.sleep(_LOOK_S)
 
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from tidegauge.event_time import describe_span
 from tidegauge.names import StreamName
+from tidegauge.topology import Position
 from writer_client.observing.rules import Guess, ReadTime, ReadValue
 from writer_client.observing.sources import Counts
 
@@ -65,6 +66,8 @@ class Progress(NamedTuple):
         What it has seen.
     behind
         How many offsets it is behind the ends, as asked last.
+    open_transactions
+        Partitions in which a transaction is open, and its offset: nothing from there on can be read.
     watermark
         Of the stream, ms.
     unreadable
@@ -76,6 +79,7 @@ class Progress(NamedTuple):
     left_out: Mapping[str, int | None]
     counts: Counts
     behind: int
+    open_transactions: Position
     watermark: int | None
     unreadable: str | None
 
