@@ -18,11 +18,15 @@ from tidegauge.topology import Position
 from writer_client._errors import (
     DeliveryFailedError,
     FailedRecord,
+    LogAppendTimeError,
     NoAcknowledgementsError,
 )
 from writer_client._noter import Noter
 from writer_client._notes import raise_to
 from writer_client.strategies import ObservedEvent
+
+_LOG_APPEND_TIME = 2
+"""``confluent_kafka.TIMESTAMP_LOG_APPEND_TIME``."""
 
 
 class Record(Protocol):
@@ -36,6 +40,9 @@ class Record(Protocol):
 
     def offset(self) -> int | None:
         """Return where it is stored; None if nobody knows."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return whose timestamp it has, and which."""
 
     def key(self) -> bytes | None:
         """Return its key."""
@@ -114,6 +121,10 @@ class Span:
                         position[partition] = offset + 1
                 except KeyError:
                     position[partition] = offset + 1
+                    # Of the first in a span: each one would cost a tenth of all this.
+                    if deliveries.by_timestamp and record.timestamp()[0] == _LOG_APPEND_TIME:
+                        name = deliveries.noter.writer
+                        deliveries.stop(LogAppendTimeError(name, record.topic()))
             self.acknowledged = acknowledged = self.acknowledged + 1
             if acknowledged == self.total:
                 wake()
@@ -136,19 +147,23 @@ class Deliveries:
         self._spans = deque([self._last])
         self._failed: list[tuple[Span, FailedRecord]] = []
         self._saw_offsets = False
+        self.by_timestamp = False
+        """Whether a record has no other event time than its timestamp."""
         self.wants_ends = True
         """Whether the next note to be sent must cover the ends of the log."""
         self._is_fine = True
         """Whether `begin` has nothing to raise."""
 
-    def begin(self) -> Span:
-        """Count a record that is handed over to be produced.
+    def begin(self, event_time: object = None) -> Span:
+        """Count a record that is handed over to be produced; without an event time its timestamp is that.
 
         The race: a note comes between the read of the last span and the count. So that is read
         again: a record counted in a span that is closed is counted again in the next one.
 
         Raises what stopped the producer and, with a strategy, failed deliveries, once.
         """
+        if event_time is None:
+            self.by_timestamp = True
         if not self._is_fine:
             self._check()
         while True:
@@ -226,7 +241,10 @@ class Deliveries:
     def send_notes(self, limit: int) -> list[tuple[int, Position]]:
         """Put notes whose records are all stored on their way, in order; none before `cover`."""
         with self._lock:
-            waits = self.wants_ends or self.noter.failure is not None
+            failure = self.noter.failure
+            # A note from before the first report: only what was under way by then can be late for it.
+            is_over = failure is not None and not isinstance(failure, LogAppendTimeError)
+            waits = self.wants_ends or is_over
             return self.noter.notes.send(0 if waits else limit, below=self._settled())
 
     def cover(self, ends: Position) -> None:

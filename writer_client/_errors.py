@@ -108,6 +108,28 @@ class DeliveryFailedError(WriterError):
         )
 
 
+class LogAppendTimeError(WriterError):
+    """The broker replaces the timestamps of a topic's records, so no time can be noted of them.
+
+    Attributes
+    ----------
+    name
+        The producer's.
+    topic
+        Whose ``message.timestamp.type`` is ``LogAppendTime``.
+    """
+
+    def __init__(self, name: str, topic: str | None) -> None:
+        self.name = name
+        self.topic = topic
+        super().__init__(
+            f"topic {topic!r} has message.timestamp.type=LogAppendTime: its records carry the broker's "
+            f"clock, and what {name!r} notes says nothing of that. Give produce() event_time= if the "
+            "event time is inside the value; or let tidegauge observe kafka note the broker's clock; "
+            "or set message.timestamp.type=CreateTime"
+        )
+
+
 class NoAcknowledgementsError(WriterError):
     """The producer asks for no acknowledgements, so it cannot know what is stored.
 

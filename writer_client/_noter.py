@@ -29,6 +29,8 @@ class Noter:
     ----------
     failure
         What stopped the writer.
+    is_told
+        Whether its owner knows that: a call has raised it.
     is_closed
         Whether it takes nothing more.
     in_transaction
@@ -51,6 +53,7 @@ class Noter:
         self.notes = Notes(last_time)
         self.strategy = strategy
         self.failure: BaseException | None = None
+        self.is_told = False
         self.is_closed = False
         self.in_transaction = False
         self.late_events = 0
@@ -131,6 +134,7 @@ class Noter:
     def raise_failure(self) -> None:
         """Raise what stopped the writer, if anything did."""
         if self.failure is not None:
+            self.is_told = True
             raise self.failure.with_traceback(None)
 
     def refuse_if_over(self) -> None:

@@ -24,6 +24,7 @@ from writer_client._errors import (
     DeliveryFailedError,
     EventsNotStoredError,
     FailedRecord,
+    LogAppendTimeError,
     NoAcknowledgementsError,
     WriterClosedError,
 )
@@ -44,7 +45,13 @@ with needs_extra("writer_client.kafka", extra="kafka"):
 
     from tidegauge.client.kafka import BrokerError, Topic
 
-__all__ = ["DeliveryFailedError", "FailedRecord", "NoAcknowledgementsError", "NotingProducer"]
+__all__ = [
+    "DeliveryFailedError",
+    "FailedRecord",
+    "LogAppendTimeError",
+    "NoAcknowledgementsError",
+    "NotingProducer",
+]
 
 _T = TypeVar("_T")
 OnDelivery: TypeAlias = Callable[[KafkaError | None, Message], None]
@@ -118,7 +125,8 @@ class NotingProducer(MemberFace, Opening):
     **Transactions.** What is noted in one is sent once it is committed, and dropped if it is aborted.
 
     **Errors.** What the service refuses (`ReportRefusedError`) is raised by the next call, and by every
-    later one; records produced before that are delivered.
+    later one but `close`; records produced before that are delivered. So is `LogAppendTimeError`, where the
+    broker replaces timestamps and a record has no ``event_time``: the first acknowledgement shows it.
 
     **Threads.** All methods may be called from any thread. Callbacks run in whatever thread polls: that of
     a call of `poll` or `flush`, and one of this object's, which polls while a note waits. A process
@@ -221,7 +229,7 @@ class NotingProducer(MemberFace, Opening):
             return
         if not self._opened:
             self.open()
-        span = self._deliveries.begin()
+        span = self._deliveries.begin(event_time)
         # The report of a failed record has neither its timestamp nor its headers. So the callback is
         # bound to them, as a method is to its object: it costs two thirds of a partial.
         bound = span.heard_at
@@ -273,7 +281,7 @@ class NotingProducer(MemberFace, Opening):
         try:
             for one in messages:
                 one.pop("_error", None)
-                begun.append(span := self._deliveries.begin())
+                begun.append(span := self._deliveries.begin(one.get("event_time")))
                 given, heard = one.get("callback") or default, MethodType(span.heard, 0)
                 sent.append({**one, "callback": _and_then(heard, given) if given else heard})
             produced = self._producer.produce_batch(topic, sent, partition)
@@ -390,7 +398,7 @@ class NotingProducer(MemberFace, Opening):
         EventsNotStoredError
             If something was not acknowledged or not accepted in time.
         ReportRefusedError, WriterFencedError
-            If a note was refused.
+            If a note was refused, and no call has raised that before.
         """
         self._end(leaves=False)
 
@@ -440,6 +448,8 @@ class NotingProducer(MemberFace, Opening):
             await self._member.calls.transport.aclose()
 
     async def _settle(self) -> None:
+        if self._member.noter.is_told:
+            return
         with suppress(TimeoutError):  # raised below
             async with asyncio.timeout(self._member.retry_for.total_seconds()):
                 await self._reporting.settle()

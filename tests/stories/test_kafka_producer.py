@@ -21,7 +21,12 @@ from tests.server import ServerProcess
 from tests.service.api import MINUTE, NOON, Api
 from tidegauge.client.kafka import Topic
 from tidegauge.errors import WriterFencedError
-from writer_client.kafka import DeliveryFailedError, NoAcknowledgementsError, NotingProducer
+from writer_client.kafka import (
+    DeliveryFailedError,
+    LogAppendTimeError,
+    NoAcknowledgementsError,
+    NotingProducer,
+)
 from writer_client.strategies import BoundedOutOfOrderness
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
@@ -50,12 +55,21 @@ _NUMBERS = count(1)
 class Orders(Api):
     """A stream, its topic, and producers to it."""
 
-    def __init__(self, url: str, broker: Broker, partitions: int, **settings: object) -> None:
+    def __init__(
+        self,
+        url: str,
+        broker: Broker,
+        partitions: int,
+        *,
+        stamps: str = "CreateTime",
+        **settings: object,
+    ) -> None:
         super().__init__(url, f"shop/noted-{next(_NUMBERS)}")
         self.settings = {"bootstrap.servers": broker.bootstrap}
         self.create(**{"segments": partitions, **settings})
         # Timestamps are those of the stories, which are years old.
-        create_topic(broker.bootstrap, self.topic, partitions=partitions, retention_ms=-1)
+        config = {"retention_ms": -1, "message_timestamp_type": stamps}
+        create_topic(broker.bootstrap, self.topic, partitions=partitions, **config)
 
     def noting(self, more: dict[str, Any] | None = None, **options: Any) -> NotingProducer:
         """Make a producer that notes."""
@@ -198,6 +212,21 @@ def test_without_acknowledgements_nothing_is_noted(make: Make) -> None:
     with pytest.raises(NoAcknowledgementsError):
         noting.close()
     assert shop.watermark is None
+
+
+def test_on_a_topic_whose_broker_replaces_timestamps_only_times_inside_values_are_noted(
+    make: Make,
+) -> None:
+    shop = make(stamps="LogAppendTime")
+    with shop.noting() as noting:
+        noting.produce(shop.topic, b"1", event_time=NOON)
+        noting.note_time(NOON)
+        shop.reaches(NOON)
+        noting.produce_batch(shop.topic, [{"value": b"2", "event_time": NOON}, {"value": b"3"}])
+        noting.note_time(NOON + MINUTE)
+        noting.flush()
+        with pytest.raises(LogAppendTimeError, match=r"message\.timestamp\.type=CreateTime"):
+            noting.produce(shop.topic, b"4")
 
 
 def test_notes_of_a_transaction_are_seen_once_it_is_committed_and_never_if_it_is_aborted(

@@ -4,13 +4,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.errors import InvalidTimeError
 from writer_client._deliveries import Deliveries, Span
-from writer_client._errors import DeliveryFailedError, NoAcknowledgementsError
+from writer_client._errors import (
+    DeliveryFailedError,
+    LogAppendTimeError,
+    NoAcknowledgementsError,
+)
 from writer_client._hints import Hints
 from writer_client._noter import Noter
 from writer_client.kafka import NotingProducer
@@ -23,6 +27,7 @@ class _Record:
     span: Span
     place: int = 0
     number: int | None = None
+    stamped_by: int = 1
 
     def report(self, error: object = None) -> None:
         self.span.heard(0, error, self)
@@ -35,6 +40,9 @@ class _Record:
 
     def offset(self) -> int | None:
         return self.number
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.stamped_by, 0
 
     def key(self) -> bytes | None:
         return None
@@ -124,6 +132,18 @@ def test_nobody_who_hears_of_no_place_notes_anything() -> None:
     assert _sent(deliveries) == []
     with pytest.raises(NoAcknowledgementsError, match="acks=all"):
         deliveries.begin()
+
+
+def test_what_a_broker_stamps_itself_is_noted_only_of_times_inside_the_values() -> None:
+    deliveries, sent = _deliveries(), list[Any]()
+    for event_time, number in ((10, 6), (None, 7)):
+        record = _Record(deliveries.begin(event_time), 0, number, TIMESTAMP_LOG_APPEND_TIME)
+        deliveries.note(number)
+        record.report()
+        sent += _sent(deliveries)
+    assert sent == [(6, {0: 7}), (7, {0: 8})]
+    with pytest.raises(LogAppendTimeError, match=r"topic 't'.* event_time= "):
+        deliveries.note(20)
 
 
 @pytest.mark.parametrize(
