@@ -1,5 +1,6 @@
 """Time windows of consumers of Kafka. Needs the extra ``kafka``; see [the guide](../../how-to/kafka-consumers.md)."""
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Self
@@ -15,7 +16,7 @@ from tidegauge.topology import Position
 from tidegauge.windows import TimeWindow
 
 with needs_extra("reader_client.kafka", extra="kafka"):
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
     from tidegauge.client.kafka import (
         BrokerError,
@@ -27,6 +28,7 @@ with needs_extra("reader_client.kafka", extra="kafka"):
 
 __all__ = ["TimeWindows"]
 
+_log = logging.getLogger("tidegauge.kafka")
 _CALL_S = 10.0
 _BROKERS = "the brokers of the consumer"
 
@@ -56,7 +58,8 @@ class TimeWindows(Closing):
     -----
     The position has each partition of the topic, whoever reads it: where this consumer has read up to, in
     those that it is assigned to; what its group has committed, in the others and where it has read nothing
-    yet; the first record there is, where nothing is committed. So the window is that of the whole
+    yet; the first record there is, where nothing is committed. What lies beyond the end of the topic, as
+    after it was created again, is no position: that is logged once. So the window is that of the whole
     group, as far as this consumer knows it, and goes back with positions.
 
     Examples
@@ -82,6 +85,7 @@ class TimeWindows(Closing):
         self._client = StreamClient(url, stream, token=token, retry_for=retry_for)
         self._known: frozenset[int] = frozenset()
         self._starts: dict[int, int] = {}
+        self._has_warned = False
 
     @classmethod
     def of_group(
@@ -103,7 +107,12 @@ class TimeWindows(Closing):
         url, stream, **options
             As above.
         """
-        silent = {"group.id": group, "enable.auto.commit": False}
+        # It reads nothing: of partitions it asks for the very end, whatever level the group reads at.
+        silent = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",
+        }
         consumer = made(Consumer, {**settings_of(settings), **silent})
         windows = cls(consumer, url, stream, **options)
         windows._owns_consumer = True
@@ -152,6 +161,29 @@ class TimeWindows(Closing):
             places = [TopicPartition(self._topic, number) for number in rest]
             for one in self._consumer.committed(places, timeout=_CALL_S):
                 position[one.partition] = one.offset if one.offset >= 0 else self._start(one)
+        return self._within(position)
+
+    def _within(self, position: dict[int, int]) -> Position:
+        """Count nothing as read where a position is beyond the end, which was asked for after it."""
+        places = [TopicPartition(self._topic, number, OFFSET_END) for number in position]
+        for place in self._consumer.offsets_for_times(places, timeout=_CALL_S):
+            if place.error is not None:
+                raise KafkaException(place.error)
+            offset, end = position[place.partition], place.offset
+            if offset <= end:
+                continue
+            self._starts.pop(place.partition, None)  # it may be of the former topic
+            position[place.partition] = self._start(place)
+            if not self._has_warned:
+                self._has_warned = True
+                reason = (
+                    "the topic was created again or lost records, and nothing counts as read"
+                )
+                _log.warning(
+                    "partition %d of %s ends at %d, and the position there is %d: %s; reset the "
+                    "offsets of the group",
+                    *(place.partition, self._topic, end, offset, reason),
+                )
         return position
 
     def _start(self, place: TopicPartition) -> int:

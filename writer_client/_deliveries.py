@@ -121,7 +121,7 @@ class Span:
                         position[partition] = offset + 1
                 except KeyError:
                     position[partition] = offset + 1
-                    # Of the first in a span: each one would cost a tenth of all this.
+                    # Once a span and partition: for each record it would cost a call.
                     if deliveries.by_timestamp and record.timestamp()[0] == _LOG_APPEND_TIME:
                         name = deliveries.noter.writer
                         deliveries.stop(LogAppendTimeError(name, record.topic()))

@@ -97,6 +97,27 @@ def test_what_others_of_the_group_read_counts_once_they_commit_it(
         assert of_group.get_time_window() == TimeWindow(NOON + 2 * MINUTE, None)
 
 
+def test_a_position_beyond_the_end_of_the_topic_says_nothing_of_what_was_read(
+    broker: Broker, shop: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap}
+    with (
+        _consumer(broker, shop.topic) as consumer,
+        TimeWindows(consumer, shop.url, shop.name) as windows,
+        TimeWindows.of_group(shop.topic, settings, shop.url, shop.name) as of_group,
+    ):
+        committed = [TopicPartition(shop.topic, number, at) for number, at in ((0, 2), (1, 40))]
+        consumer.assign(committed)
+        consumer.commit(offsets=committed, asynchronous=False)
+        for _ in range(2):
+            assert [windows.position(), of_group.position()] == [{0: 2, 1: 0}] * 2
+        assert of_group.get_time_window().lower is None
+    (said,) = {one.getMessage() for one in caplog.records if one.name == "tidegauge.kafka"}
+    assert said.startswith(
+        f"partition 1 of {shop.topic} ends at 2, and the position there is 40"
+    )
+
+
 def test_a_partition_that_no_writer_has_named_holds_no_window_up(
     open_shop: Open, broker: Broker
 ) -> None:
