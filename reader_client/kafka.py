@@ -29,6 +29,10 @@ with needs_extra("reader_client.kafka", extra="kafka"):
 __all__ = ["TimeWindows"]
 
 _log = logging.getLogger("tidegauge.kafka")
+_BEYOND = (
+    "%s ends at %d, and the position there is %d: the topic was created again or lost records, and "
+    "nothing of it counts as read; reset the offsets of the group"
+)
 _CALL_S = 10.0
 _BROKERS = "the brokers of the consumer"
 
@@ -176,14 +180,8 @@ class TimeWindows(Closing):
             position[place.partition] = self._start(place)
             if not self._has_warned:
                 self._has_warned = True
-                reason = (
-                    "the topic was created again or lost records, and nothing counts as read"
-                )
-                _log.warning(
-                    "partition %d of %s ends at %d, and the position there is %d: %s; reset the "
-                    "offsets of the group",
-                    *(place.partition, self._topic, end, offset, reason),
-                )
+                where = f"partition {place.partition} of {self._topic}"
+                _log.warning(_BEYOND, where, end, offset)
         return position
 
     def _start(self, place: TopicPartition) -> int:

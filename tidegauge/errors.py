@@ -482,7 +482,8 @@ class TimeInFutureError(ReportRefusedError, code="time_in_future", status=409):
     def detail(self) -> str:
         ahead = describe_span(self.time - self.server_time)
         # In milliseconds this is the year 5138, in microseconds 1973.
-        doubt = "are these microseconds?" if self.time > 10**14 else "is its clock wrong?"
+        of_clocks = "the writer's clock is ahead, or the server's is behind."
+        doubt = "are these microseconds?" if self.time > 10**14 else of_clocks
         return (
             f"time {describe_event_time(self.time)} is {ahead} ahead of the server's clock "
             f"({describe_event_time(self.server_time)}), more than max_future_skew_ms="

@@ -434,7 +434,12 @@ def test_a_report_that_conflicts_says_what_is_stored(client: httpx.Client) -> No
     less = client.post(NOTE, json={"time": TIME + 1, "position": {"0": 39}})
     assert check_problem(less, 409, "invalid_position")["stored_position"] == {"0": 40}
     future = client.post(NOTE, json={"time": 1_000 * TIME, "position": {}})
-    assert check_problem(future, 409, "time_in_future")["max_future_skew_ms"] == 3_600_000
+    problem = check_problem(future, 409, "time_in_future")
+    assert problem["max_future_skew_ms"] == 3_600_000
+    assert "; are these microseconds? " in problem["detail"]
+    ahead = client.post(NOTE, json={"time": problem["server_time"] + 9**8, "position": {}})
+    both = "; the writer's clock is ahead, or the server's is behind. "
+    assert both in check_problem(ahead, 409, "time_in_future")["detail"]
 
 
 @pytest.mark.parametrize("path", [NOTE, MANY, REGISTER, f"{EMBEDDED}/events", EVENTS])
