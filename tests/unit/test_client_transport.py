@@ -208,8 +208,9 @@ def test_an_outage_that_outlasts_a_request_is_not_logged_again(
         patience = timedelta(milliseconds=200)
         transport = Transport("http://gone", retry_for=patience, transport=hosts)
         for _ in range(2):
-            with pytest.raises(ServiceUnreachableError):
+            with pytest.raises(ServiceUnreachableError) as raised:
                 await transport.request("GET", "/", answer=StreamInfo, retry=True)
+            assert raised.value.__cause__ is None  # the reason is in the message
         await transport.aclose()
 
     asyncio.run(scene())

@@ -208,9 +208,13 @@ NOWHERE = UnknownStreamError, UnknownGroupError
 
 
 @pytest.mark.parametrize("kind", [Writer, TimeReporter, Reader])
-def test_who_cannot_enter_leaves_no_thread(place: Place, kind: Callable[..., Any]) -> None:
-    with pytest.raises(NOWHERE), kind(place.url, "tests/none", "w"):
+def test_who_cannot_enter_leaves_no_thread_nor_its_frames(
+    place: Place, kind: Callable[..., Any]
+) -> None:
+    with pytest.raises(NOWHERE) as raised, kind(place.url, "tests/none", "w"):
         pass
+    assert len(raised.traceback) <= 5
+    assert raised.value.__suppress_context__
 
 
 @pytest.mark.parametrize("kind", [AsyncWriter, AsyncTimeReporter, AsyncReader])

@@ -93,6 +93,9 @@ class LoopThread:
         future = self.submit(work)
         try:
             return future.result()
+        except TidegaugeError as error:
+            # The thirty frames of the other thread say nothing that the message does not.
+            raise error.with_traceback(None) from error.__cause__
         except CancelledError:
             self.check_open()  # the end cancels what is under way
             raise

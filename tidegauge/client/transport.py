@@ -165,7 +165,7 @@ class Transport:
                     response = await self._ask(path, build)
                     self._check(response.status_code, response.content)
         except httpx.TransportError as error:
-            raise ServiceUnreachableError(self.url, _reason(error)) from error
+            raise ServiceUnreachableError(self.url, _reason(error)) from None
         if not response.is_success:
             raise self._unexpected(response.status_code, response.content)
         return response
