@@ -2,7 +2,7 @@
 
     python -m tests.broker COMMAND...    # run a command with a broker of its own
 
-The command finds its address in ``KAFKA_BOOTSTRAP``, and in ``KAFKA_JARS`` the folder with the jars of
+It is on a free port, or on ``KAFKA_PORT``. The command finds its address in ``KAFKA_BOOTSTRAP``, and in ``KAFKA_JARS`` the folder with the jars of
 Spark's Kafka connector.
 """
 
@@ -133,7 +133,8 @@ class Broker:
 
 def main() -> int:
     """Run a command with a broker of its own, and return its exit status."""
-    with TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
+    port = int(os.environ.get("KAFKA_PORT", "0")) or None
+    with TemporaryDirectory() as folder, Broker(Path(folder) / "broker", port=port) as broker:
         jars = connector_jars()[0].parent
         places = {"KAFKA_BOOTSTRAP": broker.bootstrap, "KAFKA_JARS": str(jars)}
         return subprocess.call(sys.argv[1:], env=os.environ | places)
