@@ -18,23 +18,14 @@ from tidegauge.positions import format_position
 from tidegauge.states import WriterState
 from tidegauge.topology import Position, Topology
 from tidegauge.wire.events import FIRST_OFFSET_HEADER
-from tidegauge.wire.streams import (
-    MarkList,
-    Tail,
-)
-from tidegauge.wire.writers import (
-    WriterAnswer,
-    WriterDescription,
-    WriterInfo,
-    WriterList,
-)
+from tidegauge.wire.streams import MarkList, Tail
+from tidegauge.wire.writers import WriterAnswer, WriterDescription, WriterInfo, WriterList
 
 if TYPE_CHECKING:
     from reader_client._events import Events
     from reader_client._intervals import StreamWorkList
 
 _PAGE_EVENTS = 131_072
-_PAGE_WRITERS = 1_000
 _CHUNKS_AHEAD = 64  # of at most 4 MiB each
 
 
@@ -129,22 +120,8 @@ class AsyncStreamClient(StreamCalls):
         positions
             Whether positions are listed, which are long where there are many segments; None otherwise.
         """
-        found: list[WriterInfo] = []
-        cursor: str | None = None
-        while True:
-            page = await self._get(
-                "/writers",
-                WriterList,
-                state=state,
-                prefix=prefix,
-                positions=positions,
-                limit=_PAGE_WRITERS,
-                cursor=cursor,
-            )
-            found += page.writers
-            cursor = page.cursor
-            if cursor is None:
-                return found
+        found = self._writers(state=state, prefix=prefix, positions=positions)
+        return [one async for one in found]
 
     async def slowest_writers(
         self, limit: int = 10, *, state: WriterState | None = None, prefix: str = ""

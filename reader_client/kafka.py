@@ -138,7 +138,10 @@ class TimeWindows(Closing):
     def position(self) -> Position:
         """Return the next offset to read of each partition of the topic."""
         retrying = Retrying(
-            retry=retry_if_exception(_may_pass),
+            # A group's first coordinator takes a moment, and a new one, too.
+            retry=retry_if_exception(
+                lambda error: isinstance(error, KafkaException) and is_passing(error.args[0])
+            ),
             stop=stop_after_delay(_CALL_S),
             wait=wait_fixed(0.1),
             reraise=True,
@@ -196,8 +199,3 @@ class TimeWindows(Closing):
         if not position.keys() <= self._known:
             self._known = frozenset(self._client.topology().segments)
         return {one: offset for one, offset in position.items() if one in self._known}
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether to ask again: a group's first coordinator takes a moment, and a new one, too."""
-    return isinstance(error, KafkaException) and is_passing(error.args[0])

@@ -44,11 +44,10 @@ from tidegauge.wire.writers import (
     TimesNoted,
     WriterAnswer,
     WriterInfo,
-    WriterList,
     WriterRegistered,
 )
 from writer_client._hints import Hints
-from writer_client._notes import BULK, Last, Note
+from writer_client._notes import BULK, Last, Note, raise_to
 
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
@@ -83,10 +82,10 @@ class WritersCalls(StreamCalls):
 
     async def _leave(self, last: Last, *, ended: bool = False) -> None:
         """Leave the stream, with a last report if a time was ever noted."""
-        body = LeaveStream(incarnation=self._incarnations.get(last.writer), ended=ended)
+        noted: dict[str, Any] = {}
         if last.time is not None:
-            report = {"time": last.time, "position": dict(last.position)}
-            body = body.model_copy(update=report)
+            noted = {"time": last.time, "position": dict(last.position)}
+        body = LeaveStream(incarnation=self._incarnations.get(last.writer), ended=ended, **noted)
         await self._call("POST", f"/writers/{last.writer}/leave", WriterAnswer, body=body)
 
     async def _report(self, notes: Iterable[Note]) -> list[Mapping[str, Any]]:
@@ -277,17 +276,9 @@ class ObserverCalls(WritersCalls):
         super().__init__(transport, stream)
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def writers(self) -> AsyncIterator[WriterInfo]:
+    def writers(self) -> AsyncIterator[WriterInfo]:
         """List all writers of the stream."""
-        cursor: str | None = None
-        while True:
-            params = {"limit": 1_000, "cursor": cursor}
-            page = await self._call("GET", "/writers", WriterList, params=params)
-            for one in page.writers:
-                yield one
-            cursor = page.cursor
-            if cursor is None:
-                return
+        return self._writers()
 
     async def register(self, writers: Iterable[str]) -> dict[str, WriterRegistered]:
         """Start new incarnations."""
@@ -337,8 +328,7 @@ def _joined(notes: Sequence[tuple[int, Position]]) -> tuple[int, Position]:
     """Make one note of several: the last time, at the furthest position."""
     furthest: dict[int, int] = {}
     for _, position in notes:
-        for segment, offset in position.items():
-            furthest[segment] = max(offset, furthest.get(segment, 0))
+        raise_to(furthest, position)
     return notes[-1][0], furthest
 
 

@@ -17,7 +17,6 @@ from tidegauge.client.sync import LoopThread
 from tidegauge.event_time import to_event_time
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
-from tidegauge.topology import Position
 from writer_client._clocked import wall_ms
 from writer_client._deliveries import Deliveries, Span
 from writer_client._errors import (
@@ -161,12 +160,19 @@ class NotingProducer(MemberFace, Opening):
         )
         self._member = Membership(url, stream, name, options, beat="unacknowledged")
         self._strategy = self._member.strategy
-        self._deliveries = Deliveries(self._member.noter, self._wake)
+        self._deliveries = Deliveries(
+            self._member.noter, lambda: self._thread.call_soon(self._reporting.wake)
+        )
         self._log: Topic | None = None
         # Acknowledgements come one at a time: to order them one by one would cost more.
         self._polling = threading.RLock()
         self._was_polled = False
-        log = Log(self._check_writable, self._poll_for_caller, self._ends, _is_away)
+        log = Log(
+            check=partial(self._asked, Topic.check_writable),
+            poll=self._poll_for_caller,
+            ends=partial(self._asked, Topic.high_watermarks),
+            is_away=lambda error: isinstance(error, BrokerError),
+        )
         self._reporting = Reporting(self._member, self._deliveries, log)
         self._opened = False
         self._is_transactional = "transactional.id" in (settings or {})
@@ -485,12 +491,6 @@ class NotingProducer(MemberFace, Opening):
         payload = value.encode() if isinstance(value, str) else value or b""
         self._deliveries.observe(ObservedEvent(time, text, payload))
 
-    def _check_writable(self) -> None:
-        self._asked(Topic.check_writable)
-
-    def _ends(self) -> Position:
-        return self._asked(Topic.high_watermarks)
-
     def _asked(self, question: Callable[[Topic], _T]) -> _T:
         if self._log is None:
             settings = self._settings or _brokers_of(self._producer, self._member.retry_for)
@@ -502,9 +502,6 @@ class NotingProducer(MemberFace, Opening):
             if self._settings is None:
                 raise BrokerError(error.bootstrap, f"{error.reason}; {_CURE}") from error
             raise
-
-    def _wake(self) -> None:
-        self._thread.call_soon(self._reporting.wake)
 
 
 def _and_then(acknowledge: OnDelivery, given: OnDelivery) -> OnDelivery:
@@ -531,7 +528,3 @@ def _brokers_of(producer: Producer, patience: timedelta) -> dict[str, str]:
     except KafkaException as error:
         raise BrokerError(_OF_THE_PRODUCER, error.args[0].str()) from error
     return {"bootstrap.servers": ",".join(f"{one.host}:{one.port}" for one in brokers)}
-
-
-def _is_away(error: Exception) -> bool:
-    return isinstance(error, BrokerError)

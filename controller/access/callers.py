@@ -48,10 +48,6 @@ class Caller:
         """Return what the caller may do in a scope."""
         return self.grants.get(scope, self._elsewhere)
 
-    def may(self, role: Role, scope: str) -> bool:
-        """Return whether the caller has a role in a scope."""
-        return role in self.grants.get(scope, self._elsewhere)
-
     def may_see(self, scope: str) -> bool:
         """Return whether the caller may read all of a scope but events."""
         return not _SEEING.isdisjoint(self.roles(scope))

@@ -1,7 +1,7 @@
 """The calls about one stream that everybody makes: readers, operators and the command line."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,7 +41,7 @@ from tidegauge.wire.streams import (
     TruncateStream,
 )
 from tidegauge.wire.values import Answer
-from tidegauge.wire.writers import ExplanationInfo, Watermark
+from tidegauge.wire.writers import ExplanationInfo, Watermark, WriterInfo, WriterList
 
 if TYPE_CHECKING:  # whoever has one has loaded it
     from tidegauge.client.transport import Transport
@@ -370,7 +370,18 @@ class StreamCalls:
             revision = page.marks[-1].revision if page.marks else revision
         return watermark
 
-    async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
+    async def _writers(self, **params: Any) -> AsyncIterator[WriterInfo]:  # noqa: ANN401 (query values)
+        """List the writers, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self._get("/writers", WriterList, limit=1_000, cursor=cursor, **params)
+            for one in page.writers:
+                yield one
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (as above)
         return await self._ask("GET", path, answer, retry=True, params=params)
 
     async def _ask(
