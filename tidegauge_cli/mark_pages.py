@@ -6,11 +6,11 @@ from tidegauge.wire.streams import MarkInfo
 
 PAGE = 1_000
 """How many marks are read at once, at most."""
+_Read = Callable[..., Awaitable[list[MarkInfo]]]
+"""Reads the marks behind a revision: a page, or at most so many."""
 
 
-async def first_marks(
-    read: Callable[[int, int], Awaitable[list[MarkInfo]]], *, after: int, limit: int
-) -> list[MarkInfo]:
+async def first_marks(read: _Read, *, after: int, limit: int) -> list[MarkInfo]:
     """Find the first marks after a revision, oldest first."""
     found: list[MarkInfo] = []
     while len(found) < limit and (page := await read(after, limit - len(found))):
@@ -19,9 +19,20 @@ async def first_marks(
     return found
 
 
-async def newest_marks(
-    read: Callable[[int], Awaitable[list[MarkInfo]]], *, revision: int, limit: int
-) -> list[MarkInfo]:
+async def last_before(read: _Read, moment_ms: int, *, revision: int) -> int:
+    """Find the revision behind which all marks were made at a moment or later, by halving."""
+    low = 0
+    while low < revision:
+        middle = (low + revision) // 2
+        page = await read(middle, 1)
+        if page and (page[0].marked_ms or 0) < moment_ms:
+            low = page[0].revision
+        else:
+            revision = middle
+    return low
+
+
+async def newest_marks(read: _Read, *, revision: int, limit: int) -> list[MarkInfo]:
     """Find the newest marks up to a revision that are still there, oldest first; at most a page.
 
     It looks back twice as far each time, and half as far where more marks lie than a page holds.
@@ -40,11 +51,7 @@ async def newest_marks(
 
 
 def describe_extent(found: Sequence[MarkInfo], *, revision: int, limit: int) -> str | None:
-    """Say which of all marks the newest ones are; None if they are all that were ever made.
-
-    Revisions have no gaps, so that the newest one counts the marks that were made. How many of
-    them were thinned since would have to be counted.
-    """
+    """Say which of all marks the newest ones are; None if they are all that were ever made."""
     shown = len(found)
     if shown == revision:
         return None

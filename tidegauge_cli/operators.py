@@ -17,13 +17,20 @@ from tidegauge.wire.groups import GroupDetails, GroupList, GroupWindows, TimeWin
 from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
 from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
-from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
+from tidegauge_cli.mark_pages import (
+    PAGE,
+    describe_extent,
+    first_marks,
+    last_before,
+    newest_marks,
+)
 from tidegauge_cli.options import (
     AwaitedTime,
     Stream,
     Streams,
     in_range,
     in_time,
+    moment,
     one_of,
     path_of,
     reading,
@@ -102,6 +109,14 @@ def marks(
             show_default="the newest",
         ),
     ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            parser=reading(moment),
+            metavar="SPAN|TIME",
+            help="List the first marks made since this long ago, such as 15m, or since this time.",
+        ),
+    ] = None,
     limit: Annotated[
         int,
         typer.Option(
@@ -109,7 +124,7 @@ def marks(
         ),
     ] = 20,
 ) -> None:
-    """List the marks of a stream, oldest first."""
+    """List the marks of a stream, oldest first, and when each was made."""
     path = path_of(stream)
 
     async def read(service: Service) -> list[MarkInfo]:
@@ -117,11 +132,17 @@ def marks(
             found = await service.get(f"{path}/marks", MarkList, after=first, limit=most)
             return found.marks
 
-        if after is not None:
-            return await first_marks(page, after=after, limit=limit)
-        newest = await service.get(path, StreamInfo)
-        found = await newest_marks(page, revision=newest.revision, limit=limit)
-        if extent := describe_extent(found, revision=newest.revision, limit=limit):
+        revision = (await service.get(path, StreamInfo)).revision
+        if after is None and since is None:
+            found = await newest_marks(page, revision=revision, limit=limit)
+            extent = describe_extent(found, revision=revision, limit=limit)
+        else:
+            before = 0 if since is None else await last_before(page, since, revision=revision)
+            found = await first_marks(page, after=max(before, after or 0), limit=limit)
+            last = found[-1].revision if found else 0
+            more = f"the first {limit}; --limit shows more, --after {last} those that follow"
+            extent = more if len(found) == limit else None
+        if extent:
             warn(extent)
         return found
 

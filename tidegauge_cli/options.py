@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
+from time import time_ns
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -58,6 +60,13 @@ def in_time(unit_ms: int = 1) -> Callable[[str], float]:
 def in_ms(text: str) -> int:
     """Read a length of time in ms, written ``90s``; a number counts ms."""
     return parse_span(text, bare_ms=1)
+
+
+def moment(text: str) -> int:
+    """Read a moment in ms: how long ago it is, or a time."""
+    with suppress(ValueError):
+        return time_ns() // 1_000_000 - parse_span(text)
+    return parse_event_time(text)
 
 
 def in_bytes(text: str) -> int:
@@ -122,25 +131,22 @@ Writer = Annotated[
     str,
     typer.Argument(parser=reading(check_name), metavar="WRITER", help="Name of the writer."),
 ]
-
-
-def _time(*, up: bool) -> Any:  # noqa: ANN401 (typer's)
-    return typer.Argument(
-        parser=reading(partial(parse_event_time, up=up)),
-        metavar="TIME",
-        help="Event time: milliseconds, or RFC 3339 such as 2024-01-01T00:00:00Z; negative after --.",
-    )
-
-
-Time = Annotated[int, _time(up=False)]
-AwaitedTime = Annotated[int, _time(up=True)]
+_RFC_3339 = "milliseconds, or RFC 3339 such as 2024-01-01T00:00:00Z"
+_TIME: dict[str, Any] = {
+    "metavar": "TIME",
+    "help": f"Event time: {_RFC_3339}; negative after --.",
+}
+Time = Annotated[int, typer.Argument(parser=reading(parse_event_time), **_TIME)]
+AwaitedTime = Annotated[
+    int, typer.Argument(parser=reading(partial(parse_event_time, up=True)), **_TIME)
+]
 TimeOption = Annotated[
     int | None,
     typer.Option(
         "--time",
         parser=reading(parse_event_time),
         metavar="TIME",
-        help="Event time: milliseconds, or RFC 3339 such as 2024-01-01T00:00:00Z.",
+        help=f"Event time: {_RFC_3339}.",
     ),
 ]
 Position = Annotated[

@@ -112,10 +112,10 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
 
 def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
     """Show marks, one a line."""
-    listing = Listing(revision=0, lower=0, upper=1, cut=2)
+    listing = Listing(revision=0, made=1, lower=0, upper=3, cut=2)
     for one in marks:
-        cut = describe_position(one.cut)
-        listing.add(str(one.revision), describe_time(one.lower), describe_time(one.upper), cut)
+        times = map(describe_time, (one.marked_ms, one.lower, one.upper))
+        listing.add(str(one.revision), *times, describe_position(one.cut))
     return listing
 
 

@@ -24,7 +24,7 @@ VERBS = {
     "operators:operators": {
         "streams": "List the streams with their watermarks and states; streams in trouble come first.",
         "writers": "List the writers of a stream and the times that they noted.",
-        "marks": "List the marks of a stream, oldest first.",
+        "marks": "List the marks of a stream, oldest first, and when each was made.",
         "groups": "List the reader groups, the segments of each reader, and how far each group is behind.",
         "window": "Show the time window of a reader group in one of its streams, or in all of them.",
         "lag": "Show the progress of a reader group's query: its bound, its lag, and late rows.",

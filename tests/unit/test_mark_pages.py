@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tidegauge.wire.streams import MarkInfo
-from tidegauge_cli.mark_pages import PAGE, first_marks, newest_marks
+from tidegauge_cli.mark_pages import PAGE, first_marks, last_before, newest_marks
 
 THINNED = [1, 236, 476, 716, 800]
 DENSE_BELOW_A_GAP = [*range(1, 5_001), 20_000]
@@ -22,7 +22,9 @@ class _Stream:
     async def read(self, after: int, most: int = PAGE) -> list[MarkInfo]:
         self.asked += 1
         return [
-            MarkInfo(revision=one, lower=one, upper=one, cut={}, final=False)
+            MarkInfo(
+                revision=one, lower=one, upper=one, cut={}, marked_ms=10 * one, final=False
+            )
             for one in self.revisions
             if one > after
         ][: min(self.page, most)]
@@ -31,6 +33,9 @@ class _Stream:
         known = (self.revisions or [0])[-1] if revision is None else revision
         found = asyncio.run(newest_marks(self.read, revision=known, limit=limit))
         return [one.revision for one in found]
+
+    def before(self, moment_ms: int) -> int:
+        return asyncio.run(last_before(self.read, moment_ms, revision=self.revisions[-1]))
 
     def first(self, limit: int, *, after: int) -> list[int]:
         found = asyncio.run(first_marks(self.read, after=after, limit=limit))
@@ -54,6 +59,17 @@ def test_the_newest_marks_that_are_left_are_found_in_a_few_steps(
     stream = _Stream(revisions)
     assert stream.newest(limit) == wanted
     assert stream.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("moment_ms", "before"), [(0, 0), (10, 0), (11, 1), (2_360, 1), (2_361, 236), (9_999, 800)]
+)
+def test_marks_made_since_a_moment_begin_behind_the_last_one_before_it(
+    moment_ms: int, before: int
+) -> None:
+    stream = _Stream(THINNED)
+    assert stream.before(moment_ms) == before
+    assert stream.asked <= 10
 
 
 def test_marks_that_are_made_meanwhile_push_none_out() -> None:

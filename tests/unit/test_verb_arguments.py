@@ -73,6 +73,7 @@ OBSERVE = "observe kafka a/b --bootstrap 127.0.0.1:1"
         ("window shop/b orders", "'orders' names no stream; write scope/stream"),
         ("marks a/b --limit 0", "'0' is not a whole number from 1 to 1000"),
         ("marks a/b --limit few", "'few' is not a whole number from 1 to 1000"),
+        ("marks a/b --since noon", "'noon' is not an event time; send integer"),
         ("marks a/b --after -1", "'-1' is not a whole number of 0 or more"),
         ("token new x --grant a:read --days 9999999", "'9999999' is not a whole number from 1"),
         ("create a/b --segments two", "'two' cannot be read; write a whole number, such as 4"),

@@ -52,7 +52,7 @@ SESSIONS = {
         $ writers shop/orders
         writer state … a active 0 2024-01-01T12:01:00.000Z …
         $ marks shop/orders --after 1
-        … 2 2024-01-01T12:01:00.000Z 2024-01-01T12:01:00.000Z 0:0
+        revision made … 2 20… 2024-01-01T12:01:00.000Z 2024-01-01T12:01:00.000Z 0:0
         $ writers shop/orders --state left --json
         []
         """,
@@ -61,10 +61,17 @@ SESSIONS = {
         $ note-time shop/orders a 2024-01-01T12:01:00Z
         $ note-time shop/orders a 2024-01-01T12:02:00Z
         $ marks shop/orders --limit 2
-        revision … 2 2024-01-01T12:01:00.000Z … 3 2024-01-01T12:02:00.000Z …
+        revision … 2 20… 2024-01-01T12:01:00.000Z … 3 20… 2024-01-01T12:02:00.000Z …
         2> tidegauge: the newest 2 of 3 marks; --limit shows more…
         $ marks shop/orders --limit 2 --after 0
-        revision … 1 2024-01-01T12:00:00.000Z … 2 2024-01-01T12:01:00.000Z … 0:0
+        revision … 1 20… 2024-01-01T12:00:00.000Z … 2 20… 2024-01-01T12:01:00.000Z … 0:0
+        2> tidegauge: the first 2; --limit shows more, --after 2 those that follow
+        $ marks shop/orders --limit 1 --since 1h
+        revision … 1 20… 2024-01-01T12:00:00.000Z … 0:0 2> tidegauge: the first 1; …
+        $ marks shop/orders --since 1h --after 2 --json
+        [ {…"revision": 3…} ]
+        $ marks shop/orders --since 9999-01-01T00:00:00Z --json
+        []
         $ marks shop/orders
         revision … 1 … 3 … 2024-01-01T12:02:00.000Z 0:0
         """,
