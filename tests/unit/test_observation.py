@@ -153,6 +153,23 @@ def test_silence_passes_with_records_of_others_and_with_looks_at_the_end() -> No
     )
 
 
+def test_what_comes_after_a_look_that_saw_it_is_heard_then_and_noted_before_anybody_is_silent() -> (
+    None
+):
+    observation = _observation("a.0", "b.0", idle_ms=100)
+    _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
+    observation.partitions.look(Look(1_060, {0: 8}))  # behind an open transaction
+    observation.partitions.look(Look(1_900, {0: 8}))
+    assert observation.sources.silent() == []
+    _read(observation, "a.0", 6, 6_000)
+    _read(observation, "b.0", 7, 6_000)
+    observation.partitions.look(Look(2_000, {0: 8}))
+    assert observation.sources.silent() == []
+    assert _notes(observation) == [("a.0", 5_990, {0: 7}), ("b.0", 5_990, {0: 8})]
+    observation.partitions.look(Look(2_050, {0: 8}))
+    assert len(observation.sources.silent()) == 2
+
+
 def test_who_left_for_its_silence_counts_as_silent_until_it_is_read_or_another_reads_it() -> (
     None
 ):

@@ -132,7 +132,8 @@ class Observation:
             counts.first_future = counts.first_future or Odd(source.writer, time, latest_ms)
             time = None
         comparison.hear(time, place.time.clock_ms)
-        source.heard_ms, source.offset = place.listened_ms, row.offset + 1
+        source.heard_ms = self.partitions.heard_ms(row.partition, row.offset)
+        source.offset = row.offset + 1
 
     def _compare(self, source: Source, time: int) -> None:
         """Count a record as late if it is below what was noted; a kept step counts once it is noted."""

@@ -82,6 +82,13 @@ class Partitions(dict[int, Partition]):
         """Let the time of a partition pass."""
         self[number].pass_to(moment_ms, self._longest_ms)
 
+    def heard_ms(self, number: int, offset: int) -> int:
+        """Return when a record is heard, on the clock of what was listened to: with the look that saw it."""
+        place = self[number]
+        clock_ms, (end, look_ms) = place.time.clock_ms, place.waits_for or (0, 0)
+        passes_ms = 0 if clock_ms is None or offset >= end else max(0, look_ms - clock_ms)
+        return place.listened_ms + min(passes_ms, self._longest_ms)
+
     def read_to(self, number: int, offset: int) -> None:
         """Record that everything below an offset is read, records or none."""
         place = self.get(number)
