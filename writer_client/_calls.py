@@ -85,7 +85,9 @@ class WritersCalls(StreamCalls):
         noted: dict[str, Any] = {}
         if last.time is not None:
             noted = {"time": last.time, "position": dict(last.position)}
-        body = LeaveStream(incarnation=self._incarnations.get(last.writer), ended=ended, **noted)
+        body = LeaveStream(
+            incarnation=self._incarnations.get(last.writer), ended=ended, **noted
+        )
         await self._call("POST", f"/writers/{last.writer}/leave", WriterAnswer, body=body)
 
     async def _report(self, notes: Iterable[Note]) -> list[Mapping[str, Any]]:
