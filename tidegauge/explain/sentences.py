@@ -132,7 +132,8 @@ def _ending(situation: Situation) -> str:
         return f"{situation.ended} of min_writers={wanted} writers have ended"
     names = _listed([repr(name) for name in situation.unended], count)
     have = "have" if count > 1 else "has"
-    return f"the stream is sealed once {names} {have} ended, as {situation.ended} others have"
+    others = "1 other has" if situation.ended == 1 else f"{situation.ended} others have"
+    return f"the stream is sealed once {names} {have} ended, as {others}"
 
 
 def _too_few(situation: Situation) -> str:
