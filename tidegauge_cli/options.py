@@ -166,6 +166,13 @@ Incarnation = Annotated[
 Force = Annotated[
     bool, flag("--force", help="Accept a time in early 1970, which looks like seconds.")
 ]
+Ended = Annotated[
+    bool,
+    flag(
+        "--ended",
+        help="Its source has ended. The stream is sealed once all its writers have ended.",
+    ),
+]
 Yes = Annotated[bool, flag("--yes", help="Skip the confirmation.")]
 Url = Annotated[
     str,

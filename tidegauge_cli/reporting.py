@@ -1,7 +1,7 @@
 """What a writer says of itself, from a shell: register, note time, leave; and dropping one."""
 
 import sys
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -18,6 +18,7 @@ from tidegauge.wire.writers import (
     WriterRegistered,
 )
 from tidegauge_cli.options import (
+    Ended,
     Force,
     Incarnation,
     Position,
@@ -80,13 +81,7 @@ def leave(
     time: TimeOption = None,
     position: Position = None,
     incarnation: Incarnation = None,
-    ended: Annotated[
-        bool,
-        typer.Option(
-            "--ended",
-            help="Its source has ended. The stream is sealed once all its writers have ended.",
-        ),
-    ] = False,
+    ended: Ended = False,
     force: Force = False,
 ) -> None:
     """Remove a writer that writes no more; the watermark no longer waits for it."""
