@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from copy import deepcopy
-from datetime import datetime
+from datetime import UTC, datetime
 
 from spark_source.errors import OutputError
 from spark_source.processing.keys import Key, Row
@@ -69,7 +69,7 @@ class ProcessorHarness:
         time
             Event time, in ms or as an aware datetime, whose microseconds order events as in Spark.
         values
-            Of the columns.
+            Of the columns. Aware datetimes reach the processor in UTC, as those of Spark do.
         segment
             Where it is; its offset is the number of events sent before.
         """
@@ -79,7 +79,11 @@ class ProcessorHarness:
         time_us = to_event_time(time) * 1_000
         if isinstance(time, datetime):
             time_us += time.microsecond % 1_000
-        self._rows.append((key, time_us, segment, self._offset, *values))
+        in_utc = [
+            value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
+            for value in values
+        ]
+        self._rows.append((key, time_us, segment, self._offset, *in_utc))
         self._offset += 1
 
     def advance(self, bound: int | datetime | None = None) -> ProcessStep:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_source.arrow_values import to_python
 from spark_source.operators.window_errors import AggregateTypeError
 from spark_source.operators.window_rows import Column, one_chunk
 from spark_source.processing.aggregates import Aggregate, BuiltIn
@@ -113,7 +114,7 @@ class _OwnColumns(_Columns):
 
     def lift(self, rows: pa.Table) -> list[pa.Array]:
         one = self._aggregate
-        values = repeat(None, len(rows)) if one.column is None else rows[one.column].to_pylist()
+        values = repeat(None, len(rows)) if one.column is None else to_python(rows[one.column])
         return [
             pa.array([_to_cell(one.add(one.zero(), value)) for value in values], pa.binary())
         ]

@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from spark_source.columns import LAST_WATERMARK
 from spark_source.operators.packing import Combine, freeze_imports, from_cell, to_cell
 from spark_source.operators.placement import number_in_words, saved_number
-from spark_source.processing import StateMismatchError
+from spark_source.processing import StateMismatchError, blobs
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -153,6 +153,9 @@ class BucketHost(StatefulProcessor):
         if saved != number:
             words = number_in_words(saved), number_in_words(number)
             raise StateMismatchError("buckets", *words)
+        if state is not None:
+            # Also where nothing is due: another bucket may have taken rows of keys that are here.
+            blobs.check_format(state)
         if not rows.num_rows and (timer is None or timer > watermark):
             if kept is None:
                 # So that another number of buckets is found even if none of those holds anything.

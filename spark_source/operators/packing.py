@@ -97,7 +97,11 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _cells(table: pa.Table, buckets: int) -> tuple[list[int], list[bytes | None]]:
-    keys = table.column(KEY).combine_chunks().dictionary_encode(null_encoding="encode")
+    column = table.column(KEY).combine_chunks()
+    if pa.types.is_timestamp(column.type):
+        # Their microseconds have the same bucket, and are a tenth of the work to make.
+        column = column.cast(pa.int64())
+    keys = column.dictionary_encode(null_encoding="encode")
     of_keys = np.array([bucket_of(key, buckets) for key in keys.dictionary.to_pylist()])
     of_rows = of_keys[keys.indices.to_numpy()]
     order = np.argsort(of_rows, kind="stable")

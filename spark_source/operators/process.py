@@ -33,6 +33,9 @@ def process(
     offset; if two of different streams have the same, by what their columns show as text. An event
     that comes below the bound is not handled but put out as late.
 
+    Timestamps reach the processor in UTC, whatever the zone of the session: ``event.x.hour`` is
+    that of UTC. Keys are equal as in Spark: there is one zero and one NaN.
+
     Parameters
     ----------
     df

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_source.arrow_values import to_python
 from spark_source.errors import OutputError
 from spark_source.operators.bucket import HostedStep
 from spark_source.operators.outputs import LATE
@@ -40,7 +41,7 @@ class HostedProcessor:
         """Run a step of the pure operator."""
         # Columns first: a value at a time costs a microsecond each.
         step = self._operator.step(
-            state, bound, zip(*(column.to_pylist() for column in rows.columns), strict=True)
+            state, bound, zip(*map(to_python, rows.columns), strict=True)
         )
         counts = {
             "late": len(step.late),

@@ -88,11 +88,13 @@ def windowed(
     assigner
         `tumbling`, `sliding` or `session`.
     key
-        The column that rows are grouped by; its values may be null.
+        The column that rows are grouped by; its values may be null. As in Spark there is one
+        zero and one NaN.
     aggregates
         By the names of their columns in the output, for example ``{"n": count()}``; see
         `spark_source.processing.aggregates`. One of your own has a method each for ``zero``,
-        ``add``, ``merge`` and ``result``, and says its type as ``output = "bigint"``.
+        ``add``, ``merge`` and ``result``, and says its type as ``output = "bigint"``. Timestamps
+        reach it in UTC, whatever the zone of the session.
     allowed_lateness
         For example ``"10 minutes"``; rows that come later than that are late.
     accumulation

@@ -110,7 +110,7 @@ class WindowOperator:
         refuse_missing_times(rows)
         starts, ends = self._spans.of_rows(numbers(rows[TIME]) // 1_000)
         # Timestamps come in the zone of the session, which may change while state is kept.
-        keys = rows[KEY].cast(self._windows.field(KEY).type)
+        keys = _canonical(rows[KEY].cast(self._windows.field(KEY).type))
         lifted = pa.table(
             {KEY: keys, "start": starts, "end": ends, "arrived": np.ones(len(ends), np.int64)}
             | self._aggregates.lift(rows)
@@ -336,6 +336,14 @@ class WindowOperator:
         if not closed.all():
             due = min(due, int(ends[~closed].min()) + self._delay)
         return due
+
+
+def _canonical(keys: Column) -> Column:
+    """Return keys in the form that `spark_source.processing.keys` describes."""
+    if not pa.types.is_floating(keys.type):
+        return keys
+    zero, nan = (pa.scalar(value, keys.type) for value in (0.0, float("nan")))
+    return pc.if_else(pc.is_nan(keys), nan, pc.add(keys, zero))
 
 
 def _columns(table: pa.Table) -> dict[str, Column]:

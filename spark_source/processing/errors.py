@@ -86,17 +86,18 @@ class StateMismatchError(SparkSourceError):
     setting
         What differs, for example ``buckets``.
     found, expected
-        What the state was saved with, None if with no such setting, and what the operator has.
+        What the state was saved with, and what the operator has; None for no such setting.
     """
 
     def __init__(self, setting: str, found: object, expected: object) -> None:
         self.setting = setting
         self.found = found
         self.expected = expected
-        if found is None:
+        if setting == "format":
             message = (
-                f"the state was saved by an earlier version, which kept no {setting}; start with "
-                "a new checkpoint, or finish the query with that version"
+                f"the state was saved in format {found}, and this version keeps keys and buckets in "
+                f"format {expected}; start with a new checkpoint, or finish the query with the "
+                "version that began it"
             )
         else:
             message = (

@@ -18,7 +18,7 @@ from spark_source.processing import blobs
 from spark_source.processing.bounds import late_by, limit_of, time_of
 from spark_source.processing.errors import CallbackError, TimerLoopError
 from spark_source.processing.keyed_state import CurrentState, OpenContext
-from spark_source.processing.keys import Key, Row, key_order
+from spark_source.processing.keys import SELF_CANONICAL, Key, Row, canonical, key_order
 from spark_source.processing.processor import Context, EventTimeProcessor, event_type
 from spark_source.processing.timers import Timers
 from tidegauge.event_time import END_OF_TIME, to_event_time
@@ -74,17 +74,6 @@ _Saved: TypeAlias = tuple[float, list[Row], dict[str, int], dict[str, object]]
 and in order, timers in ms, and states by name."""
 
 
-def _in_microseconds(keys: dict[Key, _Saved]) -> dict[Key, _Saved]:
-    """Upgrade state whose rows wait with event time in ms."""
-    return {
-        key: (due, [(time_ms * 1_000, *rest) for time_ms, *rest in buffer], timers, named)
-        for key, (due, buffer, timers, named) in keys.items()
-    }
-
-
-_UPGRADES = (_in_microseconds,)
-
-
 class ProcessOperator:
     """Runs a processor over the keys of a bucket, step by step.
 
@@ -133,7 +122,7 @@ class ProcessOperator:
         rows
             Key, event time in microseconds, segment, offset, and the columns. They are ordered
             by it; the bound, timers and ``ctx.time`` are in ms, and an event is of its
-            millisecond there.
+            millisecond there. Callbacks are handed the key as `canonical` returns it.
 
         Raises
         ------
@@ -169,7 +158,7 @@ class ProcessOperator:
             if time < limit_us:
                 step.late.append((*row, late_by(bound, time // 1_000)))
             else:
-                arrived[row[0]].append(row[1:])
+                arrived[canonical(row[0])].append(row[1:])
                 step.joined += 1
         return arrived
 
@@ -238,13 +227,16 @@ class ProcessOperator:
             raise CallbackError(context.key, due, timer=name) from error
 
     def _restore(self, state: bytes) -> dict[Key, _Saved]:
-        keys: dict[Key, _Saved] = blobs.restore(state, self._settings, upgrades=_UPGRADES)
-        return keys
+        keys: dict[Key, _Saved] = blobs.restore(state, self._settings)
+        if SELF_CANONICAL.issuperset(map(type, keys)):
+            return keys
+        # NaN is equal to itself as one object alone, which a pickle does not keep.
+        return {canonical(key): saved for key, saved in keys.items()}
 
     def _finish(self, step: ProcessStep, keys: dict[Key, _Saved], bound: int | None) -> None:
         if not keys:
             return
-        step.state = blobs.save(self._settings, keys, upgrades=_UPGRADES)
+        step.state = blobs.save(self._settings, keys)
         due = min(saved[0] for saved in keys.values())
         if due < inf and bound != END_OF_TIME:
             step.next_bound = min(int(due) + 1, END_OF_TIME)
@@ -257,12 +249,13 @@ def _merge(buffer: list[Row], arrived: list[Row]) -> list[Row]:
     """Order rows by time, segment and offset.
 
     Rows of two streams may have the same: what they show as text then orders them, since values
-    need have no order of their own, and where steps end must not decide.
+    need have no order of their own, and where steps end must not decide. The text is in ASCII, as
+    no two versions of Python print the same characters.
     """
     merged = sorted(buffer + arrived, key=_TIME_AND_PLACE)
     places = list(map(_TIME_AND_PLACE, merged))
     if any(map(eq, places, places[1:])):
-        merged.sort(key=lambda row: (row[:3], repr(row[3:])))
+        merged.sort(key=lambda row: (row[:3], ascii(row[3:])))
     return merged
 
 

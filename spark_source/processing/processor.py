@@ -46,17 +46,11 @@ class Event:
     def __reduce__(self) -> tuple[Any, ...]:
         # Processors may keep events in their state, and the class is made at run time.
         values = [getattr(self, field.name) for field in fields(self)]
-        return _make_event_us, (tuple(field.name for field in fields(self))[3:], values)
-
-
-def _make_event_us(columns: tuple[str, ...], values: Sequence[Any]) -> Event:
-    return event_type(columns)(*values)
+        return _make_event, (tuple(field.name for field in fields(self))[3:], values)
 
 
 def _make_event(columns: tuple[str, ...], values: Sequence[Any]) -> Event:
-    """Make an event that was pickled by its name when event time was in ms."""
-    time_ms, *rest = values
-    return event_type(columns)(time_ms * 1_000, *rest)
+    return event_type(columns)(*values)
 
 
 @cache

@@ -27,7 +27,6 @@ from spark_source.processing import (
 from spark_source.processing.aggregates import Aggregate, BuiltIn
 from spark_source.processing.assigners import Assigner
 from tests.conformance.arrow_windows import ArrowOperator, schemas_of
-from tests.window_model import WindowModel
 from tidegauge.event_time import END_OF_TIME
 
 HOUR_MS = 3_600_000
@@ -149,14 +148,6 @@ def test_keys_may_be_times_whatever_the_zone_of_the_session() -> None:
         step = windows.step(state, None, windows.combine(pa.table(rows)))
         state = step.state
     assert step.counts["windows"] == 1
-
-
-def test_state_of_windows_row_by_row_is_refused_with_the_cure() -> None:
-    settings = WindowSettings(assigner=SESSION, aggregates={"n": count()})
-    state = WindowModel(settings).step(None, None, [("a", 1, 0, 0, 1)]).state
-    operator = ArrowOperator(settings, schemas=schemas_of(pa.int64(), {"n": pa.int64()}))
-    with pytest.raises(StateMismatchError, match=r"by an earlier version.* a new checkpoint"):
-        operator.step(state, None, [])
 
 
 def test_state_of_a_column_of_another_type_is_refused() -> None:
