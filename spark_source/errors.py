@@ -46,7 +46,7 @@ class UnsupportedSparkError(SparkSourceError):
         )
 
 
-class InvalidOptionError(SparkSourceError):
+class InvalidOptionError(SparkSourceError, ValueError):
     """An option that the source does not have, or a value that it does not take."""
 
     def __init__(self, option: str, message: str) -> None:

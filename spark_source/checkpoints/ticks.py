@@ -120,7 +120,7 @@ def position_of(topic: str, ends: Sequence[Any]) -> Position | None:
     Raises
     ------
     UnfollowedTopicError
-        If a source reads others besides, or none reads it.
+        If a source reads others besides, or a part of it, or none reads it.
     """
     read: list[Position] = []
     named: set[str] = set()
@@ -132,6 +132,7 @@ def position_of(topic: str, ends: Sequence[Any]) -> Position | None:
         named |= end.keys()
         if topic in end:
             read.append({int(number): offset for number, offset in end[topic].items()})
+            _check_partitions(topic, read[-1])
     if not read:
         if any(end is None or end == {} for end in ends):
             return None
@@ -139,6 +140,14 @@ def position_of(topic: str, ends: Sequence[Any]) -> Position | None:
         problem = f"no Kafka source of the query reads it, {there}; correct topic="
         raise UnfollowedTopicError(topic, problem)
     return {number: min(one.get(number, 0) for one in read) for number in read[0]}
+
+
+def _check_partitions(topic: str, read: Position) -> None:
+    """Refuse a source with ``assign``, as far as it shows: a mark may name what it does not read."""
+    if read.keys() != set(range(len(read))):
+        numbers = ", ".join(map(str, sorted(read)))
+        problem = f"a source reads the partitions {numbers} alone; load it with subscribe"
+        raise UnfollowedTopicError(topic, problem)
 
 
 def without_followed_topics(ends: Sequence[Any]) -> list[Any]:

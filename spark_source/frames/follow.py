@@ -164,6 +164,9 @@ def _check_topic(topic: str, sources: list[tuple[str, Any]]) -> None:
         if source != "kafka":
             cure = "with topic=, follow() is for format('kafka') alone; unite or join others above it"
             raise InvalidOptionError("df", f"reads a stream of {source!r} besides; {cure}")
+        if "assign" in options:
+            cure = "load it with subscribe, which reads every partition that a mark may name"
+            raise InvalidOptionError("assign", f"reads partitions of a topic by number; {cure}")
         subscribed = options.get("subscribe", topic)
         if subscribed != topic:
             cure = "each topic takes a source and a follow() of its own"

@@ -108,7 +108,7 @@ class KafkaFeed(Feed):
     def read(self, spark: SparkSession, **options: str) -> DataFrame:
         """Read the topic with Spark's own source."""
         given = {"kafka.bootstrap.servers": self.bootstrap, "startingOffsets": "earliest"}
-        if "subscribePattern" not in options:
+        if options.keys().isdisjoint({"subscribePattern", "assign"}):
             given["subscribe"] = self.topic
         return spark.readStream.format("kafka").options(**given | options).load()
 

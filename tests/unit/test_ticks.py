@@ -101,6 +101,12 @@ def test_a_source_that_reads_other_topics_besides_is_refused() -> None:
         position_of("orders", [{"orders": {"0": 1}, "returns": {}, "offers": {}}])
 
 
+def test_a_source_that_reads_a_part_of_a_topic_is_refused() -> None:
+    """A mark that names another partition would never be covered, without a word."""
+    with pytest.raises(UnfollowedTopicError, match="the partitions 1, 3 alone; .* subscribe"):
+        position_of("orders", [{"orders": {"0": 1}}, {"orders": {"3": 1, "1": 0}}])
+
+
 def test_a_log_is_of_who_stands_at_its_newest_entry() -> None:
     ends: list[Any] = [{"orders": {"0": 1}}, _STANDING.to_json()]
     check_log("/q", ends, _STANDING)

@@ -222,6 +222,8 @@ def test_what_cannot_be_followed_is_refused_with_the_cure(
     refused(read.withWatermark("timestamp", "1 hour"), "leave withWatermark")
     refused(read.withColumn("watermark", F.lit(1)), "rename it")
     refused(read, "a follow.. of its own", topic="other")
+    assigned = topic.read(kafka_spark, assign=f'{{"{topic.topic}": [0]}}')
+    refused(read.union(assigned), "load it with subscribe")
     refused(kafka_spark.readStream.format("rate").load(), "for format..kafka.. alone")
     refused(read, "not one of any, windows", operators="all")
     refused(read, "cannot be read", at="s9://bucket/orders")
