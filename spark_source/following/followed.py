@@ -21,7 +21,7 @@ from spark_source.errors import (
     UnfollowedTableError,
     WrongCheckpointError,
 )
-from spark_source.following.mark_watch import SETTLED_S, MarkWatch
+from spark_source.following.mark_watch import SETTLED_S, MarkWatch, TopicWatch
 from tidegauge.client.outage import TAKE_OVER
 from tidegauge.event_time import describe_event_time
 from tidegauge.marks import Mark
@@ -47,10 +47,13 @@ class Watch(Protocol):
     ----------
     revision, watermark
         Of the newest; 0 and None before the first.
+    explanation
+        Why the query does not come to its next mark; empty if nothing is wrong.
     """
 
     revision: int
     watermark: int | None
+    explanation: str
 
     def passed(self, position: Position | None) -> Mark | None:
         """Find the newest mark that a position covers, or raise what stopped the watching."""
@@ -158,8 +161,8 @@ class FollowedTopic:
     def planned(self, start: TickOffset, ends: Sequence[Any]) -> Position | None:  # noqa: ARG002 (as a table)
         return position_of(self.topic, ends)
 
-    def watch(self, start: TickOffset) -> MarkWatch:
-        return MarkWatch(self.service.client(start.stream_id))
+    def watch(self, start: TickOffset) -> TopicWatch:
+        return TopicWatch(self.service.client(start.stream_id))
 
 
 class FollowedTable:
@@ -253,6 +256,8 @@ class TableWatch:
     Commits right behind a position that brought no rows are covered at once. The table is looked
     at twice a second at most. A mark of a commit has the revision of the position behind it.
     """
+
+    explanation = ""
 
     def __init__(self, log: TableLog, start: TableTick, marks: MarkWatch | None) -> None:
         self._log = log

@@ -4,11 +4,13 @@ import threading
 import time
 
 import reader_client
+from spark_source.source.unreached import UnreachedMark
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
 _WAIT_MS = 20_000
 _PAGE = 1_000
+_EXPLAIN_EVERY_S = 5.0
 SETTLED_S = 1.0
 
 
@@ -74,3 +76,30 @@ class MarkWatch:
         except Exception as error:  # noqa: BLE001 (raised by the query's next question)
             if not self._stopped:
                 self._failure = error
+
+
+class TopicWatch(MarkWatch):
+    """Knows which partition of a topic keeps a query from its next mark, besides.
+
+    Attributes
+    ----------
+    explanation
+        The sentence of `UnreachedMark`; empty if nothing is wrong.
+    """
+
+    def __init__(self, client: "reader_client.StreamClient") -> None:
+        super().__init__(client)
+        self.explanation = ""
+        self._unreached = UnreachedMark()
+        self._explained_at = 0.0
+
+    def passed(self, position: Position | None) -> Mark | None:
+        """Find the newest mark that a position covers, and explain why it is not the next one."""
+        found = super().passed(position)
+        now = time.monotonic()
+        if position is not None and now - self._explained_at >= _EXPLAIN_EVERY_S:
+            self._explained_at = now
+            revision = 0 if found is None else found.revision
+            ahead = self.revision > revision and self._client.marks(after=revision, limit=1)
+            self.explanation = self._unreached.explain(ahead[0] if ahead else None, position)
+        return found

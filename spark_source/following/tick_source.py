@@ -149,6 +149,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "reader_group": None,
             "watermark": watermark,
             "revision": self._watch.revision,
+            "explanation": self._watch.explanation,
             "lag_ms": lag_ms(self._planned.bound, watermark),
             "backlog_rows": None,
         }

@@ -9,7 +9,8 @@ from typing import Any
 import reader_client
 from spark_source.errors import LogReplacedError
 from spark_source.source.planner import Offset, View
-from tidegauge.event_time import END_OF_TIME, describe_event_time
+from spark_source.source.unreached import UnreachedMark
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import count_between
 from tidegauge.log import Extent, Log
 from tidegauge.marks import Mark
@@ -42,8 +43,7 @@ class Follower:
         self._time_to_reach: int | None = None
         self._explanation = ""
         self._explained_at = 0.0
-        self._unreached: tuple[int, float] | None = None
-        self._warned_of = 0
+        self._unreached = UnreachedMark()
         self._mark_at = time.monotonic()
         self._rows_at: float | None = None
         self._extent = self._checked(log.extent())
@@ -185,7 +185,7 @@ class Follower:
         if now - self._explained_at < _EXPLAIN_EVERY_S:
             return
         self._explained_at = now
-        unreached = self._explain_unreached(now)
+        unreached = self._explain_unreached()
         sentence = " ".join(
             filter(None, [self._client.explain().explanation.in_full, unreached])
         )
@@ -195,31 +195,12 @@ class Follower:
             self._rows_at = now
             _log.warning("rows come and the watermark stands still: %s", sentence)
 
-    def _explain_unreached(self, now: float) -> str:
-        """Warn of a mark that the log has not reached for long; return the warning, or nothing."""
+    def _explain_unreached(self) -> str:
         with self._lock:
             oldest = self._marks[0] if self._marks else None
-            ends, log_id = self._extent.ends, self._extent.log_id
+            extent = self._extent
         # The service's own log is where its marks are, and has no id.
-        cut = {} if oldest is None or log_id is None else oldest.cut
-        beyond = [n for n, offset in sorted(cut.items()) if ends.get(n, 0) < offset]
-        if oldest is None or not beyond:
-            self._unreached = None
-            return ""
-        if self._unreached is None or self._unreached[0] != oldest.revision:
-            self._unreached = oldest.revision, now
-        if now - self._unreached[1] < _STUCK_S:
-            return ""
-        number = beyond[0]
-        sentence = (
-            f"the mark of {describe_event_time(oldest.lower)} reaches partition {number} to "
-            f"{oldest.cut[number]}, and that is readable to {ends.get(number, 0)}: a transaction "
-            "is open, or this is another topic than the producers'"
-        )
-        if self._warned_of != oldest.revision:
-            self._warned_of = oldest.revision
-            _log.warning("%s", sentence)
-        return sentence
+        return "" if extent.log_id is None else self._unreached.explain(oldest, extent.ends)
 
 
 def lag_ms(reached: int | None, watermark: int | None) -> int | None:

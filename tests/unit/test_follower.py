@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from reader_client import StreamClient
+from spark_source.following.mark_watch import TopicWatch
 from spark_source.logs.embedded import EmbeddedLog
 from spark_source.source.follower import Follower
 from spark_source.source.planner import Offset
 from tests.patience import PATIENCE_S, wait_until
+from tests.service.api import NOON, Open
 from tidegauge.log import Extent
 from tidegauge.marks import Mark
 from tidegauge.topology import Position, Segment, Topology
@@ -110,7 +113,7 @@ class _MarkingClient(_BrokenClient):
 def test_a_mark_that_the_log_does_not_reach_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("spark_source.source.follower._STUCK_S", 0)
+    monkeypatch.setattr("spark_source.source.unreached._STUCK_S", 0)
     monkeypatch.setattr("spark_source.source.follower._EXPLAIN_EVERY_S", 0)
     client: Any = _MarkingClient()
     start = replace(START, log_id="topic")
@@ -122,3 +125,32 @@ def test_a_mark_that_the_log_does_not_reach_is_told(
     wait_until(lambda: follower.report(start)["explanation"] == f"Nobody holds. {told}")
     follower.stop()
     assert caplog.messages.count(told) == 1
+
+
+def test_a_mark_beyond_what_spark_reads_of_a_partition_is_told_while_others_go_on(
+    open_shop: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As while a transaction is open in a partition that Spark's own source reads committed."""
+    monkeypatch.setattr("spark_source.source.unreached._STUCK_S", 0)
+    monkeypatch.setattr("spark_source.following.mark_watch._EXPLAIN_EVERY_S", 0)
+    shop = open_shop(max_segments=2)
+    shop.note("w", NOON, position={"0": 3, "1": 3})
+    shop.note("w", NOON + 1_000, position={"0": 5, "1": 8})
+    watch = TopicWatch(StreamClient(shop.url, shop.name))
+
+    def told(first: int, second: int) -> str:
+        watch.passed({0: first, 1: second})
+        return watch.explanation
+
+    assert told(5, 8) == ""
+    sentence = (
+        "the mark of 2024-01-01T12:00:01.000Z reaches partition 0 to 5, and that is readable to 4: a "
+        "transaction is open, or this is another topic than the producers'"
+    )
+    assert [told(4, second) for second in (3, 8, 9)] == [sentence] * 3
+    assert told(2, 9).startswith(
+        "the mark of 2024-01-01T12:00:00.000Z reaches partition 0 to 3"
+    )
+    assert told(6, 9) == ""
+    watch.stop()
+    assert caplog.messages.count(sentence) == 1

@@ -103,7 +103,7 @@ def test_a_source_that_reads_other_topics_besides_is_refused() -> None:
 
 def test_a_source_that_reads_a_part_of_a_topic_is_refused() -> None:
     """A mark that names another partition would never be covered, without a word."""
-    with pytest.raises(UnfollowedTopicError, match="the partitions 1, 3 alone; .* subscribe"):
+    with pytest.raises(UnfollowedTopicError, match=r"partitions 1, 3 alone; .* subscribe"):
         position_of("orders", [{"orders": {"0": 1}}, {"orders": {"3": 1, "1": 0}}])
 
 
