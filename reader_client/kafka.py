@@ -5,11 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Self
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
-
-from reader_client._stream import StreamClient
 from tidegauge.client.blocks import Closing
-from tidegauge.client.outage import RETRY_FOR
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
@@ -17,7 +13,9 @@ from tidegauge.windows import TimeWindow
 
 with needs_extra("reader_client.kafka", extra="kafka"):
     from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
+    from reader_client._stream import StreamClient
     from tidegauge.client.kafka import (
         BrokerError,
         UnknownTopicError,
@@ -25,6 +23,7 @@ with needs_extra("reader_client.kafka", extra="kafka"):
         made,
         settings_of,
     )
+    from tidegauge.client.outage import RETRY_FOR
 
 __all__ = ["TimeWindows"]
 

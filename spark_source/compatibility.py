@@ -15,16 +15,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.version import __version__
 
-from spark_source.errors import InvalidOptionError, UnsupportedSparkError
+from spark_source.errors import InvalidOptionError, check_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
-_VERSION = tuple(int(part) for part in __version__.split(".")[:2])
-if not (4, 1) <= _VERSION < (4, 4):
-    raise UnsupportedSparkError(__version__)
+_VERSION = check_spark(__version__)
 
 KAFKA_CONNECTOR = "4.1.3" if _VERSION < (4, 2) else "4.2.0"
 """The newest of Spark's own Kafka connectors that this Spark runs with and that Maven has."""

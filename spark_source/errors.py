@@ -46,6 +46,14 @@ class UnsupportedSparkError(SparkSourceError):
         )
 
 
+def check_spark(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version of PySpark, or raise `UnsupportedSparkError`."""
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    if not (4, 1) <= numbers < (4, 4):
+        raise UnsupportedSparkError(version)
+    return numbers
+
+
 class InvalidOptionError(SparkSourceError, ValueError):
     """An option that the source does not have, or a value that it does not take."""
 

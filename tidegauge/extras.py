@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
@@ -15,14 +15,33 @@ def how_to_install(extra: str) -> str:
     )
 
 
+def needed(error: ImportError) -> str:
+    """Return which package an import needs, and the version of one that lacks what is imported.
+
+    An error that is about no package of an extra is raised again.
+    """
+    from importlib.metadata import PackageNotFoundError, requires, version  # noqa: PLC0415 (slow)
+
+    package = (error.name or "none").partition(".")[0].replace("_", "-")
+    with suppress(PackageNotFoundError):
+        found = version(package)
+        for one in requires("tidegauge") or ():
+            wanted = one.partition(";")[0]
+            if wanted.startswith(package) and wanted[len(package)] in "<>=":
+                return f"{wanted}, and {found} is installed ({error})"
+    if isinstance(error, ModuleNotFoundError):
+        return str(error.name)
+    raise error
+
+
 @contextmanager
 def needs_extra(what: str, *, extra: str) -> Iterator[None]:
     """Raise an error that names the extra to install, where an import fails for lack of it."""
     try:
         yield
-    except ModuleNotFoundError as error:
-        msg = f"{what} needs {error.name}; {how_to_install(extra)}"
-        raise ModuleNotFoundError(msg, name=error.name) from error
+    except ImportError as error:
+        msg = f"{what} needs {needed(error)}; {how_to_install(extra)}"
+        raise type(error)(msg, name=error.name) from error
 
 
 def on_demand(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def needs_extra(name: str) -> Iterator[None]:
-    """Turn a missing package into the command that installs it.
+    """Turn a package that is missing or too old into the command that installs it.
 
     Ctrl-C meanwhile ends the program as a signal does: an exception may come out of anything
     that is being imported, or be lost there.
@@ -18,10 +18,10 @@ def needs_extra(name: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
-    except ModuleNotFoundError as error:
-        from tidegauge.extras import how_to_install  # noqa: PLC0415 (it ends anyway)
+    except ImportError as error:
+        from tidegauge.extras import how_to_install, needed  # noqa: PLC0415 (it ends anyway)
 
-        sys.exit(f"{error.name} is not installed; {how_to_install(name)}")
+        sys.exit(f"tidegauge needs {needed(error)}; {how_to_install(name)}")
     finally:
         if is_usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)

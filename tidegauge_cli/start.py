@@ -10,6 +10,9 @@ from types import TracebackType
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _RARELY = 100_000
 """So many objects before a collection of garbage: imports leave none, and were slowed by a sixth."""
+_EXTRAS = dict.fromkeys(("serve", "db", "token"), "controller")
+_EXTRAS |= {"ui": "ui", "observe": "cli,kafka", "table": "cli,tables"}
+"""The extras of verbs that need more than ``cli``."""
 
 
 def main() -> None:
@@ -34,7 +37,7 @@ def _print_version() -> None:
 def _run_verb() -> None:
     from tidegauge_cli.extras import needs_extra  # noqa: PLC0415 (Ctrl-C is quiet by now)
 
-    with needs_extra("cli"):
+    with needs_extra(_EXTRAS.get("".join(sys.argv[1:2]), "cli")):
         from tidegauge_cli.verbs import app  # noqa: PLC0415 (says which extra is missing)
     app()
 

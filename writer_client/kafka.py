@@ -27,9 +27,7 @@ from writer_client._errors import (
     NoAcknowledgementsError,
     WriterClosedError,
 )
-from writer_client._membership import MemberFace, Membership
 from writer_client._options import ProducerOptions
-from writer_client._reporting import Log, Reporting
 from writer_client.strategies import ObservedEvent
 
 with needs_extra("writer_client.kafka", extra="kafka"):
@@ -43,6 +41,8 @@ with needs_extra("writer_client.kafka", extra="kafka"):
     from confluent_kafka.admin._metadata import ClusterMetadata
 
     from tidegauge.client.kafka import BrokerError, Topic
+    from writer_client._membership import MemberFace, Membership
+    from writer_client._reporting import Log, Reporting
 
 __all__ = [
     "DeliveryFailedError",

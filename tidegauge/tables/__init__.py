@@ -43,14 +43,14 @@ else:
     _INTERVALS = ["GoneError", "Interval", "TooManyIntervalsError"]
     # Executors of Spark import parts of this package, and need not load its clients.
     _NAMES = {
-        None: dict.fromkeys(_ASKING, "tidegauge.tables.asking")
-        | dict.fromkeys(_ERRORS, "tidegauge.tables.errors")
+        "tables": dict.fromkeys(_ASKING, "tidegauge.tables.asking")
+        | {"intervals": "tidegauge.tables.listing"},
+        None: dict.fromkeys(_ERRORS, "tidegauge.tables.errors")
         | dict.fromkeys(_INTERVALS, "tidegauge.intervals")
         | {
             "Commit": "tidegauge.tables.history",
             "Note": "tidegauge.tables.notes",
             "WorkList": "tidegauge.tables.work",
-            "intervals": "tidegauge.tables.listing",
         },
     }
     __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
