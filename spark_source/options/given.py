@@ -8,6 +8,8 @@ from spark_source.errors import InvalidOptionError
 from tidegauge.client.addresses import InvalidTokenError
 
 _T = TypeVar("_T")
+_NEAR = 0.8
+"""So much alike is one that is missed and one that is unknown so far: ``seal`` is not ``stream``."""
 
 
 class GivenOptions:
@@ -45,6 +47,7 @@ class GivenOptions:
         """Read one that may not."""
         value = self.take(name, parse)
         if not value:
+            self.refuse_misspelt(name)
             raise InvalidOptionError(name, f"is required, for example {example}")
         return value
 
@@ -57,16 +60,21 @@ class GivenOptions:
         names = [name for name in self._rest if name.startswith(prefix)]
         return {name.removeprefix(prefix): self._rest.pop(name)[1] for name in names}
 
-    def refuse_others(self) -> None:
-        """Refuse what was not taken, with the cure."""
+    def refuse_misspelt(self, name: str) -> None:
+        """Refuse what looks like an option that is missed."""
+        for near in get_close_matches(name.lower(), self._rest, n=1, cutoff=_NEAR):
+            raise self._unknown(self._rest[near][0], f"did you mean {name}?")
+
+    def refuse_others(self, **elsewhere: str) -> None:
+        """Refuse what was not taken, with the cure; some are known elsewhere, by other words."""
+        known = self._known | elsewhere
         for name, _ in self._rest.values():
-            near = [
-                self._known[one] for one in get_close_matches(name.lower(), self._known, n=1)
-            ]
-            cure = (
-                f"did you mean {near[0]}?" if near else f"see {self._listed} for those it has"
-            )
-            raise InvalidOptionError(name, f"{self._of} has no such option; {cure}")
+            near = get_close_matches(name.lower(), known, n=1)
+            cure = f"see {self._listed} for those it has"
+            raise self._unknown(name, f"did you mean {known[near[0]]}?" if near else cure)
+
+    def _unknown(self, name: str, cure: str) -> InvalidOptionError:
+        return InvalidOptionError(name, f"{self._of} has no such option; {cure}")
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

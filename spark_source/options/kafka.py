@@ -44,20 +44,22 @@ def read_kafka_options(asked: GivenOptions, *, stream: str) -> KafkaTopic | None
     """
     is_kafka = asked.take("log", one_of("embedded", "kafka"), "embedded") == "kafka"
     topic = asked.take("topic", str)
+    # Before the others, where one that is misspelt would count as a setting.
+    bootstrap = asked.need(PREFIX + _BOOTSTRAP, str, "localhost:9092") if is_kafka else ""
     settings = asked.take_prefixed(PREFIX)
     if topic == "":
         cure = "is empty; leave it out for the stream's own name"
         raise InvalidOptionError("topic", cure)
     if not is_kafka:
+        asked.refuse_misspelt("log")
         for name in ["topic"] * (topic is not None) + [PREFIX + one for one in settings]:
             raise InvalidOptionError(
                 name, "is for a stream whose events are in Kafka; set log=kafka"
             )
         return None
-    if not settings.get(_BOOTSTRAP):
-        raise InvalidOptionError(PREFIX + _BOOTSTRAP, "is required, for example localhost:9092")
     for name in settings:
         _check_setting(name)
+    settings[_BOOTSTRAP] = bootstrap
     return KafkaTopic(topic or stream.partition("/")[2], tuple(sorted(settings.items())))
 
 

@@ -70,7 +70,8 @@ def read_options(given: Mapping[str, str]) -> Options:
         time_is_expression=take("eventTime", one_of("stored", "expression")) == "expression",
         kafka=read_kafka_options(asked, stream=str(stream)),
     )
-    asked.refuse_others()
+    of_read_stream = ("operators", "dedup_horizon", "event_time", "name")
+    asked.refuse_others(**{name: f"{name}= of read_stream()" for name in of_read_stream})
     _check_combination(options)
     return options
 

@@ -60,6 +60,19 @@ def test_a_read_starts_and_ends_so_that_nothing_finer_than_a_millisecond_is_left
             {"maxRowPerTrigger": "5"},
             "'maxRowPerTrigger': the source has no such option; did you mean maxRowsPerTrigger?",
         ),
+        ({"operatrs": "windows"}, "did you mean operators= of read_stream()?"),
+        (
+            {"strem": "demo/rides", "stream": None},
+            "'strem': the source has no such option; did you mean stream?",
+        ),
+        (
+            {"logs": "kafka", "topic": "rides"},
+            "'logs': the source has no such option; did you mean log?",
+        ),
+        (
+            {"log": "kafka", "kafka.boostrap.servers": "broker:9092"},
+            "'kafka.boostrap.servers': the source has no such option; did you mean kafka.bootstrap.servers?",
+        ),
         ({"colour": "red"}, "no such option; see TidegaugeDataSource for those it has"),
         ({"url": "127.0.0.1:8470"}, "option 'url': '127.0.0.1:8470' is not a service URL"),
         ({"maxRowsPerTrigger": "0"}, "'0' is not a positive number; 'none' lifts the limit"),
@@ -74,10 +87,11 @@ def test_a_read_starts_and_ends_so_that_nothing_finer_than_a_millisecond_is_left
     ],
 )
 def test_an_option_that_cannot_be_is_named_with_the_cure(
-    given: dict[str, str], problem: str
+    given: dict[str, str | None], problem: str
 ) -> None:
+    options = {name: value for name, value in (_NEEDED | given).items() if value is not None}
     with pytest.raises(InvalidOptionError) as raised:
-        read_options(_NEEDED | given)
+        read_options(options)
     assert problem in str(raised.value)
 
 
