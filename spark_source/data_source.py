@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -39,13 +38,14 @@ from spark_source.source.planner import (
     time_to_reach,
 )
 from spark_source.source.starts import (
+    FIRST_CONTACT,
     check_load,
     check_nothing_lost,
     check_stream,
     ending_position,
+    first_client,
     starting_offset,
 )
-from tidegauge.client.outage import TAKE_OVER
 from tidegauge.errors import StreamReplacedError
 from tidegauge.lattice import covers, cut_of, down_set
 from tidegauge.topology import Position, Topology
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from spark_source.sink.sink import BatchSink, StreamSink
 
 _log = logging.getLogger(__name__)
-_FIRST_CONTACT = timedelta(seconds=5)
-"""A wrong address is reported soon: at the first contact it is likelier than an outage."""
 
 
 class TidegaugeDataSource(DataSource):
@@ -126,9 +124,9 @@ class TidegaugeDataSource(DataSource):
         What its readers raise, Spark shows when a query starts, below errors of its own.
         """
         options = read_options(dict(self.options))
-        with _first_client(options) as client:
+        with first_client(options) as client:
             check_stream(client, options)
-            check_load(log_of(options, client, retry_for=_FIRST_CONTACT), options)
+            check_load(log_of(options, client, retry_for=FIRST_CONTACT), options)
         return schema_of(options)
 
     @without_traceback()
@@ -184,7 +182,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
-        with _first_client(self._options) as client:
+        with first_client(self._options) as client:
             log = log_of(self._options, client)
             return starting_offset(log, client, self._options).to_json()
 
@@ -327,7 +325,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Divide what is there by segment."""
-        with _first_client(self._options) as client:
+        with first_client(self._options) as client:
             log = log_of(self._options, client)
             start = starting_offset(log, client, self._options)
             end = ending_position(log, client, self._options) or log.extent().ends
@@ -397,14 +395,4 @@ def _marks_between(
 def _client(options: Options, stream_id: str | None = None) -> "reader_client.StreamClient":
     return reader_client.StreamClient(
         options.url, options.stream, token=options.token, stream_id=stream_id
-    )
-
-
-def _first_client(options: Options) -> "reader_client.StreamClient":
-    return reader_client.StreamClient(
-        options.url,
-        options.stream,
-        token=options.token,
-        retry_for=TAKE_OVER,
-        first_contact=_FIRST_CONTACT,
     )

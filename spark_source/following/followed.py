@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,15 +21,13 @@ from spark_source.errors import (
     WrongCheckpointError,
 )
 from spark_source.following.mark_watch import SETTLED_S, MarkWatch, TopicWatch
-from tidegauge.client.outage import TAKE_OVER
+from spark_source.source.starts import first_client
 from tidegauge.event_time import describe_event_time
 from tidegauge.marks import Mark
 from tidegauge.tables.history import check_jobs, commit_in_effect, has_ended, is_whole
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.topology import Position
 
-_FIRST_CONTACT = timedelta(seconds=5)
-"""A wrong address is reported soon: at the first contact it is likelier than an outage."""
 _COMMITS = "commits"
 _TABLE = 0
 """The one segment that a table is."""
@@ -114,24 +111,15 @@ class Service:
 
     def stream_id(self) -> str:
         """Find out its id."""
-        with self._first_client() as client:
+        with first_client(self) as client:
             return client.describe().stream_id
 
     def check(self) -> None:
         """Raise unless it is there, and its events are elsewhere."""
-        with self._first_client() as client:
+        with first_client(self) as client:
             if client.describe().config.log != "external":
                 cure = "has its events in the service's own log; load it with read_stream()"
                 raise InvalidOptionError("stream", f"{self.stream} {cure}")
-
-    def _first_client(self) -> "reader_client.StreamClient":
-        return reader_client.StreamClient(
-            self.url,
-            self.stream,
-            token=self.token,
-            retry_for=TAKE_OVER,
-            first_contact=_FIRST_CONTACT,
-        )
 
 
 @dataclass(frozen=True, slots=True)

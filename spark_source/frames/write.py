@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -28,6 +28,9 @@ from spark_source.frames.follow import TABLES, streaming_sources
 from spark_source.frames.watermark import check_python, hide_tokens
 from spark_source.operators import has_watermark
 from spark_source.options.durations import option_ms
+from spark_source.options.sink import SinkOptions, read_target
+from spark_source.source.starts import first_client
+from tidegauge.errors import TidegaugeError
 
 Expression: TypeAlias = str | Column
 """A column, or SQL that makes one."""
@@ -150,6 +153,8 @@ def write_stream(
         what becomes of corrections.
     InvalidOptionError
         If a value is none.
+    UnknownStreamError
+        If there is no such stream; over Spark Connect the query fails.
 
     Examples
     --------
@@ -164,6 +169,7 @@ def write_stream(
     refuse_guess(df)
     spark = df.sparkSession
     check_python(spark)
+    check_target(spark, read_target(url=url, stream=stream, token=token))
     if token is not None:
         hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
@@ -179,6 +185,21 @@ def write_stream(
         options["token"] = token
     writer = events.writeStream.format(TidegaugeDataSource.name()).outputMode(output_mode)
     return triggered(writer, name, trigger).options(**options).start()
+
+
+def check_target(spark: SparkSession, target: SinkOptions) -> None:
+    """Raise what is wrong with a target, before a query fails by it with pages of Spark's own.
+
+    Over Spark Connect the query does: a client there need not reach the service.
+    """
+    if getattr(spark, "_sc", None) is None:
+        return
+    try:
+        with first_client(target) as client:
+            client.describe()
+    except TidegaugeError as error:
+        # Where in the client it came up says nothing.
+        raise error.with_traceback(None) from None
 
 
 def triggered(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from spark_source.errors import InvalidOptionError
 from spark_source.options.durations import duration_ms
@@ -41,9 +42,7 @@ def read_stream_options(given: Mapping[str, str]) -> StreamSinkOptions:
     """Read the options of a query."""
     asked = _asked(given)
     options = StreamSinkOptions(
-        url=asked.need("url", check_urls, "http://127.0.0.1:8470"),
-        stream=asked.need("stream", _stream, "demo/hourly"),
-        token=asked.take("token", check_token),
+        **_target(asked),
         checkpoint=_checkpoint(asked),
         output_delay_ms=asked.take("outputDelay", duration_ms) or 0,
         seal=asked.is_true("seal"),
@@ -57,9 +56,7 @@ def read_batch_options(given: Mapping[str, str]) -> BatchSinkOptions:
     """Read the options of a batch write."""
     asked = _asked(given)
     options = BatchSinkOptions(
-        url=asked.need("url", check_urls, "http://127.0.0.1:8470"),
-        stream=asked.need("stream", _stream, "demo/hourly"),
-        token=asked.take("token", check_token),
+        **_target(asked),
         writer=asked.need("writer", check_name, "nightly"),
         note_time=asked.take("noteTime", parse_event_time),
     )
@@ -71,8 +68,18 @@ def _asked(given: Mapping[str, str]) -> GivenOptions:
     return GivenOptions(given, of="the sink", listed="TidegaugeDataSource")
 
 
-def _stream(value: str) -> str:
-    return str(StreamName.parse(value))
+def read_target(**given: str | None) -> SinkOptions:
+    """Read ``url``, ``stream`` and ``token`` alone."""
+    known = {name: value for name, value in given.items() if value is not None}
+    return SinkOptions(**_target(_asked(known)))
+
+
+def _target(asked: GivenOptions) -> dict[str, Any]:
+    return {
+        "url": asked.need("url", check_urls, "http://127.0.0.1:8470"),
+        "stream": str(asked.need("stream", StreamName.parse, "demo/hourly")),
+        "token": asked.take("token", check_token),
+    }
 
 
 def _checkpoint(asked: GivenOptions) -> str:

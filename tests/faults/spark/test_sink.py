@@ -12,6 +12,7 @@ from spark_source import TidegaugeDataSource, as_events, write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, UnclearDelayError
 from tests.spark.feed import DAY, Feed
 from tests.spark.targets import Target
+from tidegauge.errors import UnknownStreamError
 
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -63,6 +64,28 @@ def test_frames_that_are_no_events_are_refused(spark: SparkSession, feed: Feed) 
         as_events(rows, event_time="key")
     with pytest.raises(InvalidOptionError, match="'value': is of type bigint"):
         as_events(rows, value="offset")
+
+
+def test_a_wrong_target_is_refused_at_once_by_one_line(
+    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
+) -> None:
+    rows = feed.load(spark).select("key", "event_time")
+
+    def refused(stream: str, kind: type[Exception]) -> str:
+        with pytest.raises(kind) as raised:
+            write_stream(
+                rows,
+                url=target.url,
+                stream=stream,
+                event_time="event_time",
+                checkpoint=checkpoint,
+            )
+        assert len(raised.traceback) <= 6  # none of the client's own, and none of Spark's
+        return str(raised.value)
+
+    assert refused("demo none", InvalidOptionError).endswith("write scope/stream")
+    missing = refused("demo/none", UnknownStreamError)
+    assert missing.startswith("unknown_stream: there is no stream demo/none; to create it")
 
 
 def test_corrections_need_a_delay_or_are_flagged(
