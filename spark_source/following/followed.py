@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from spark_source.errors import (
     WrongCheckpointError,
 )
 from spark_source.following.mark_watch import SETTLED_S, MarkWatch, TopicWatch
+from spark_source.options.sink import Place
 from spark_source.source.starts import first_client
 from tidegauge.event_time import describe_event_time
 from tidegauge.marks import Mark
@@ -96,12 +97,8 @@ class Followed(Protocol, Generic[_O]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(Place):
     """Where the service is, and which stream its marks are of."""
-
-    url: str
-    stream: str
-    token: str | None = field(default=None, repr=False)
 
     def client(self, stream_id: str) -> "reader_client.StreamClient":
         """Connect to the stream of an id."""

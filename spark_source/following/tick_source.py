@@ -28,10 +28,9 @@ from spark_source.following.followed import (
     Watch,
 )
 from spark_source.options.given import GivenOptions
+from spark_source.options.sink import place_options
 from spark_source.options.times import spark_time
 from spark_source.source.follower import lag_ms
-from tidegauge.client.addresses import check_token, check_urls
-from tidegauge.names import StreamName
 from tidegauge.topology import Position
 
 TICK = "_tidegauge_tick"
@@ -50,7 +49,7 @@ def _read_options(given: dict[str, str]) -> "tuple[str, Followed[Any]]":
     checkpoint = asked.need("checkpoint", str, "/var/lib/orders")
     table = asked.take("table", str)
     is_alone = table is not None and given.keys().isdisjoint(_OF_SERVICE)
-    service = None if is_alone else _read_service(asked)
+    service = None if is_alone else Service(**place_options(asked))
     followed: Followed[Any]
     if table is None:
         topic = asked.need("topic", str, "orders")
@@ -66,14 +65,6 @@ def _read_options(given: dict[str, str]) -> "tuple[str, Followed[Any]]":
         )
     asked.refuse_others()
     return checkpoint, followed
-
-
-def _read_service(asked: GivenOptions) -> Service:
-    return Service(
-        url=asked.need("url", check_urls, "http://127.0.0.1:8470"),
-        stream=str(asked.need("stream", StreamName.parse, "shop/orders")),
-        token=asked.take("token", check_token),
-    )
 
 
 class TickDataSource(DataSource):

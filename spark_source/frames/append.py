@@ -15,7 +15,7 @@ from spark_source.errors import InvalidOptionError
 from spark_source.frames.watermark import check_python, hide_tokens, plain
 from spark_source.frames.write import check_target, delay_of, refuse_guess, triggered
 from spark_source.options.durations import option_ms
-from spark_source.options.sink import read_target
+from spark_source.options.sink import read_place
 from spark_source.sink.engines import Format, make_table
 from spark_source.sink.job import TableOptions
 from spark_source.sink.tables import TableSink
@@ -147,7 +147,7 @@ def append_to_table(
     engine, sink = options.engine(), TableSink(options)
     engine.check(spark)
     if stream is not None:
-        check_target(spark, read_target(url=url, stream=stream, token=token))
+        check_target(spark, read_place(url=url, stream=stream, token=token))
     writer = rows.writeStream.foreachBatch(sink).outputMode("append")
     started = triggered(writer, name, trigger).option("checkpointLocation", checkpoint)
     query = started.start()

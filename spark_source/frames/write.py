@@ -28,7 +28,7 @@ from spark_source.frames.follow import TABLES, streaming_sources
 from spark_source.frames.watermark import check_python, hide_tokens
 from spark_source.operators import has_watermark
 from spark_source.options.durations import option_ms
-from spark_source.options.sink import SinkOptions, read_target
+from spark_source.options.sink import Place, read_place
 from spark_source.source.starts import first_client
 from tidegauge.errors import TidegaugeError
 
@@ -169,7 +169,7 @@ def write_stream(
     refuse_guess(df)
     spark = df.sparkSession
     check_python(spark)
-    check_target(spark, read_target(url=url, stream=stream, token=token))
+    check_target(spark, read_place(url=url, stream=stream, token=token))
     if token is not None:
         hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
@@ -187,7 +187,7 @@ def write_stream(
     return triggered(writer, name, trigger).options(**options).start()
 
 
-def check_target(spark: SparkSession, target: SinkOptions) -> None:
+def check_target(spark: SparkSession, place: Place) -> None:
     """Raise what is wrong with a target, before a query fails by it with pages of Spark's own.
 
     Over Spark Connect the query does: a client there need not reach the service.
@@ -195,7 +195,7 @@ def check_target(spark: SparkSession, target: SinkOptions) -> None:
     if getattr(spark, "_sc", None) is None:
         return
     try:
-        with first_client(target) as client:
+        with first_client(place) as client:
             client.describe()
     except TidegaugeError as error:
         # Where in the client it came up says nothing.

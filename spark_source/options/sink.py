@@ -13,8 +13,8 @@ from tidegauge.names import StreamName, check_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkOptions:
-    """What a write is given; the fields are the options of `TidegaugeDataSource`."""
+class Place:
+    """Where a stream is; the fields are options of `TidegaugeDataSource`."""
 
     url: str
     stream: str
@@ -22,7 +22,7 @@ class SinkOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamSinkOptions(SinkOptions):
+class StreamSinkOptions(Place):
     """What a query is given."""
 
     checkpoint: str
@@ -31,7 +31,7 @@ class StreamSinkOptions(SinkOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSinkOptions(SinkOptions):
+class BatchSinkOptions(Place):
     """What a batch write is given."""
 
     writer: str
@@ -42,7 +42,7 @@ def read_stream_options(given: Mapping[str, str]) -> StreamSinkOptions:
     """Read the options of a query."""
     asked = _asked(given)
     options = StreamSinkOptions(
-        **_target(asked),
+        **place_options(asked),
         checkpoint=_checkpoint(asked),
         output_delay_ms=asked.take("outputDelay", duration_ms) or 0,
         seal=asked.is_true("seal"),
@@ -56,7 +56,7 @@ def read_batch_options(given: Mapping[str, str]) -> BatchSinkOptions:
     """Read the options of a batch write."""
     asked = _asked(given)
     options = BatchSinkOptions(
-        **_target(asked),
+        **place_options(asked),
         writer=asked.need("writer", check_name, "nightly"),
         note_time=asked.take("noteTime", parse_event_time),
     )
@@ -68,13 +68,14 @@ def _asked(given: Mapping[str, str]) -> GivenOptions:
     return GivenOptions(given, of="the sink", listed="TidegaugeDataSource")
 
 
-def read_target(**given: str | None) -> SinkOptions:
-    """Read ``url``, ``stream`` and ``token`` alone."""
+def read_place(**given: str | None) -> Place:
+    """Read where a stream is, and nothing else."""
     known = {name: value for name, value in given.items() if value is not None}
-    return SinkOptions(**_target(_asked(known)))
+    return Place(**place_options(_asked(known)))
 
 
-def _target(asked: GivenOptions) -> dict[str, Any]:
+def place_options(asked: GivenOptions) -> dict[str, Any]:
+    """Read the fields of a `Place`."""
     return {
         "url": asked.need("url", check_urls, "http://127.0.0.1:8470"),
         "stream": str(asked.need("stream", StreamName.parse, "demo/hourly")),

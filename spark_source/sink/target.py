@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel
 
-from spark_source.options.sink import SinkOptions
+from spark_source.options.sink import Place
 from tidegauge.client.sync import LoopThread
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
@@ -46,7 +46,7 @@ class Target:
         From the job's registration; None of a job that never registers.
     """
 
-    def __init__(self, options: SinkOptions, job: str, incarnation: int | None = None) -> None:
+    def __init__(self, options: Place, job: str, incarnation: int | None = None) -> None:
         self._path = f"/v1/streams/{options.stream}"
         self._job = job
         self._incarnation = incarnation

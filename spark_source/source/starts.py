@@ -2,11 +2,11 @@
 
 from collections.abc import Container
 from datetime import timedelta
-from typing import Protocol
 
 import reader_client
 from spark_source.errors import DataLossError, InvalidOptionError, LogReplacedError
 from spark_source.options.load import Options
+from spark_source.options.sink import Place
 from spark_source.source.group import check_group, starting_position
 from spark_source.source.planner import Offset
 from tidegauge.client.outage import TAKE_OVER
@@ -20,28 +20,12 @@ FIRST_CONTACT = timedelta(seconds=5)
 """A wrong address is reported soon: at the first contact it is likelier than an outage."""
 
 
-class Place(Protocol):
-    """Where a stream is."""
-
-    @property
-    def url(self) -> str:
-        """Of the service."""
-
-    @property
-    def stream(self) -> str:
-        """Its name."""
-
-    @property
-    def token(self) -> str | None:
-        """Bearer token, if the service wants one."""
-
-
-def first_client(place: Place) -> "reader_client.StreamClient":
+def first_client(of: Options | Place) -> "reader_client.StreamClient":
     """Connect to a stream that may not be there."""
     return reader_client.StreamClient(
-        place.url,
-        place.stream,
-        token=place.token,
+        of.url,
+        of.stream,
+        token=of.token,
         retry_for=TAKE_OVER,
         first_contact=FIRST_CONTACT,
     )
