@@ -1,15 +1,15 @@
 """Aggregates over whole columns of Arrow: what is kept of rows, merged, and said of them."""
 
 import pickle
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import repeat
-from typing import Any
+from itertools import count, repeat
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import DataType, DecimalType, DoubleType, FractionalType, LongType
 
 from spark_source.arrow_values import to_python
 from spark_source.operators.window_errors import AggregateTypeError
@@ -36,104 +36,136 @@ class _Part:
     zero: object = None
 
 
-class _Columns(ABC):
-    """An aggregate whose accumulators are columns."""
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """An aggregate whose accumulators are columns.
+
+    Attributes
+    ----------
+    parts
+        The columns.
+    lift
+        Makes the accumulators of single rows, a column for each part.
+    result
+        Makes what accumulators say, in a type that can be cast to the given one.
+    merge
+        Merges the cells of each group, where Arrow cannot.
+    """
 
     parts: Sequence[_Part]
-
-    @abstractmethod
-    def lift(self, rows: pa.Table) -> list[pa.Array]:
-        """Make the accumulators of single rows, a column for each part."""
-
-    @abstractmethod
-    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:
-        """Return what accumulators say, in a type that can be cast to the given one."""
+    lift: Callable[[pa.Table], list[pa.Array]]
+    result: Callable[[Sequence[pa.Array], pa.DataType], Column] = lambda parts, _: parts[0]
+    merge: Callable[[pa.ChunkedArray], pa.Array] | None = None
 
 
-class _CountColumns(_Columns):
-    parts = (_Part(pa.int64(), "sum", zero=0),)
-
-    def lift(self, rows: pa.Table) -> list[pa.Array]:
-        return [pa.repeat(pa.scalar(1, pa.int64()), len(rows))]
-
-    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
-        return parts[0]
+def _count(*_: object) -> _Columns:
+    one = pa.scalar(1, pa.int64())
+    return _Columns([_Part(one.type, "sum", zero=0)], lambda rows: [pa.repeat(one, len(rows))])
 
 
-class _ValueColumns(_Columns):
-    """An aggregate whose accumulator is a value itself."""
-
-    def __init__(self, column: str, value_type: pa.DataType, merge: str) -> None:
-        self.parts = (_Part(value_type, merge),)
-        self._column = column
-
-    def lift(self, rows: pa.Table) -> list[pa.Array]:
-        return [rows[self._column].cast(self.parts[0].type)]
-
-    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
-        return parts[0]
+def _value(column: str, value_type: pa.DataType, merge: str) -> _Columns:
+    """Keep a value itself."""
+    return _Columns([_Part(value_type, merge)], lambda rows: [rows[column].cast(value_type)])
 
 
-class _FloatMaxColumns(_Columns):
-    """The maximum of floats: NaN, which Arrow passes over, is the greatest of them."""
-
-    def __init__(self, column: str, value_type: pa.DataType) -> None:
-        self.parts = _Part(value_type, "max"), _Part(pa.bool_(), "max")
-        self._column = column
-
-    def lift(self, rows: pa.Table) -> list[pa.Array]:
-        return [rows[self._column], pc.is_nan(rows[self._column])]
-
-    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
-        greatest, has_nan = parts
-        nan = pa.scalar(float("nan"), self.parts[0].type)
-        return pc.if_else(has_nan, nan, greatest)
+def _sum(column: str, value_type: pa.DataType) -> _Columns:
+    return _value(column, _sum_type(value_type), "sum")
 
 
-class _MeanColumns(_Columns):
-    def __init__(self, column: str, sum_type: pa.DataType) -> None:
-        self.parts = _Part(sum_type, "sum"), _Part(pa.int64(), "sum", zero=0)
-        self._column = column
+def _min(column: str, value_type: pa.DataType) -> _Columns:
+    return _value(column, value_type, "min")
 
-    def lift(self, rows: pa.Table) -> list[pa.Array]:
-        values = rows[self._column]
-        return [values.cast(self.parts[0].type), pc.is_valid(values).cast(pa.int64())]
 
-    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
+def _max(column: str, value_type: pa.DataType) -> _Columns:
+    """Keep the maximum; NaN, which Arrow passes over, is the greatest of floats."""
+    if not pa.types.is_floating(value_type):
+        return _value(column, value_type, "max")
+    nan = pa.scalar(float("nan"), value_type)
+    return _Columns(
+        [_Part(value_type, "max"), _Part(pa.bool_(), "max")],
+        lambda rows: [rows[column], pc.is_nan(rows[column])],
+        lambda parts, _: pc.if_else(parts[1], nan, parts[0]),
+    )
+
+
+def _mean(column: str, value_type: pa.DataType) -> _Columns:
+    total = _sum_type(value_type)
+    return _Columns(
+        [_Part(total, "sum"), _Part(pa.int64(), "sum", zero=0)],
+        lambda rows: [rows[column].cast(total), pc.is_valid(rows[column]).cast(pa.int64())],
         # The total over nothing is null, so nothing is divided by 0.
-        totals, counts = (part.cast(pa.float64()) for part in parts)
-        return pc.divide(totals, counts)
+        lambda parts, _: pc.divide(*(part.cast(pa.float64()) for part in parts)),
+    )
 
 
-class _OwnColumns(_Columns):
-    """An aggregate of the user's own: an accumulator is a cell, which Python merges."""
+def _sum_type(value_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(value_type):
+        return pa.decimal128(38, value_type.scale)
+    if pa.types.is_floating(value_type):
+        return pa.float64()
+    # Arrow wraps sums of 64 bits that overflow; those of decimals cannot get that large.
+    return pa.decimal128(38, 0) if value_type.bit_width == 64 else pa.int64()
 
-    def __init__(self, aggregate: Aggregate) -> None:
-        self._aggregate = aggregate
-        self.parts = (_Part(pa.binary(), "list", zero=_to_cell(aggregate.zero())),)
 
-    def lift(self, rows: pa.Table) -> list[pa.Array]:
-        one = self._aggregate
-        values = repeat(None, len(rows)) if one.column is None else to_python(rows[one.column])
-        return [
-            pa.array([_to_cell(one.add(one.zero(), value)) for value in values], pa.binary())
-        ]
+def _result_of_sum(value_type: DataType) -> DataType:
+    if isinstance(value_type, DecimalType):
+        # As Spark's own sum.
+        return DecimalType(min(value_type.precision + 10, 38), value_type.scale)
+    return DoubleType() if isinstance(value_type, FractionalType) else LongType()
 
-    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:
-        results = [self._aggregate.result(_from_cell(cell)) for cell in parts[0].to_pylist()]
+
+class BuiltInKind(NamedTuple):
+    """What is to be known of a kind of `BuiltIn`.
+
+    Attributes
+    ----------
+    columns
+        Makes its columns, from the name and the type of the one that is aggregated.
+    of_numbers
+        Whether that has to be numeric, and not only of a type that has an order.
+    result
+        Of its type the type of the results, as SQL has it.
+    """
+
+    columns: Callable[..., _Columns]
+    of_numbers: bool
+    result: Callable[[DataType], DataType]
+
+
+BUILT_INS: dict[str, BuiltInKind] = {
+    "count": BuiltInKind(_count, False, lambda _: LongType()),
+    "sum": BuiltInKind(_sum, True, _result_of_sum),
+    "min": BuiltInKind(_min, False, lambda kind: kind),
+    "max": BuiltInKind(_max, False, lambda kind: kind),
+    "mean": BuiltInKind(_mean, True, lambda _: DoubleType()),
+}
+
+
+def _own(aggregate: Aggregate) -> _Columns:
+    """Keep the accumulators of the user's own as cells, which Python merges."""
+    column, zero = aggregate.column, aggregate.zero
+
+    def lift(rows: pa.Table) -> list[pa.Array]:
+        values = repeat(None, len(rows)) if column is None else to_python(rows[column])
+        cells = [_to_cell(aggregate.add(zero(), value)) for value in values]
+        return [pa.array(cells, pa.binary())]
+
+    def result(parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:
+        results = [aggregate.result(_from_cell(cell)) for cell in parts[0].to_pylist()]
         if pa.types.is_floating(result_type):
             # Arrow takes no decimals for floats.
             results = [None if result is None else float(result) for result in results]
         return pa.array(results, result_type)
 
-    def merge(self, groups: pa.ChunkedArray) -> pa.Array:
-        """Merge the cells of each group."""
-        return pa.array([self._merged(cells) for cells in groups.to_pylist()], pa.binary())
-
-    def _merged(self, cells: Sequence[bytes]) -> bytes:
+    def merged(cells: Sequence[bytes]) -> bytes:
         if len(cells) == 1:
             return cells[0]
-        return _to_cell(reduce(self._aggregate.merge, map(_from_cell, cells)))
+        return _to_cell(reduce(aggregate.merge, map(_from_cell, cells)))
+
+    def merge(groups: pa.ChunkedArray) -> pa.Array:
+        return pa.array(map(merged, groups.to_pylist()), pa.binary())
+
+    return _Columns([_Part(pa.binary(), "list", _to_cell(zero()))], lift, result, merge)
 
 
 def _to_cell(accumulator: object) -> bytes:
@@ -147,27 +179,10 @@ def _from_cell(cell: bytes) -> Any:  # noqa: ANN401 (the aggregate's own)
 
 def _columns_of(aggregate: Aggregate | BuiltIn, schema: pa.Schema) -> _Columns:
     if not isinstance(aggregate, BuiltIn):
-        return _OwnColumns(aggregate)
-    column, kind = aggregate.column, aggregate.kind
-    if column is None:
-        return _CountColumns()
-    value_type = schema.field(column).type
-    if kind == "mean":
-        return _MeanColumns(column, _sum_type(value_type))
-    if kind == "sum":
-        return _ValueColumns(column, _sum_type(value_type), merge="sum")
-    if kind == "max" and pa.types.is_floating(value_type):
-        return _FloatMaxColumns(column, value_type)
-    return _ValueColumns(column, value_type, merge="max" if kind == "max" else "min")
-
-
-def _sum_type(value_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_decimal(value_type):
-        return pa.decimal128(38, value_type.scale)
-    if pa.types.is_floating(value_type):
-        return pa.float64()
-    # Arrow wraps sums of 64 bits that overflow; those of decimals cannot get that large.
-    return pa.decimal128(38, 0) if value_type.bit_width == 64 else pa.int64()
+        return _own(aggregate)
+    column = aggregate.column
+    value_type = None if column is None else schema.field(column).type
+    return BUILT_INS[aggregate.kind].columns(column, value_type)
 
 
 class ArrowAggregates:
@@ -185,8 +200,8 @@ class ArrowAggregates:
         self, aggregates: Mapping[str, Aggregate | BuiltIn], schema: pa.Schema
     ) -> None:
         self._columns = [_columns_of(one, schema) for one in aggregates.values()]
-        names = iter(range(len(self._columns) * 2))
-        self._names = [[f"part{next(names)}" for _ in one.parts] for one in self._columns]
+        numbers = count()
+        self._names = [[f"part{next(numbers)}" for _ in one.parts] for one in self._columns]
         self._parts = {
             name: part
             for one, names in zip(self._columns, self._names, strict=True)
@@ -224,7 +239,7 @@ class ArrowAggregates:
         merged = {by: grouped[by]}
         merged |= {name: grouped[f"{name}_{merge}"] for name, merge in merges.items()}
         for one, names in zip(self._columns, self._names, strict=True):
-            if isinstance(one, _OwnColumns):
+            if one.merge is not None:
                 merged |= {name: one.merge(merged[name]) for name in names}
         return pa.table(merged)
 

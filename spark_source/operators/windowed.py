@@ -11,10 +11,8 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
-    DecimalType,
-    DoubleType,
-    FractionalType,
     LongType,
+    NullType,
     NumericType,
     StringType,
     StructField,
@@ -35,6 +33,7 @@ from spark_source.operators import (
     host,
     with_segment,
 )
+from spark_source.operators.aggregates import BUILT_INS
 from spark_source.operators.outputs import LATE
 from spark_source.operators.window_rows import LATE_BELOW, WindowSchemas
 from spark_source.operators.windows import WindowOperator
@@ -232,26 +231,17 @@ def _result_type(name: str, aggregate: Aggregate | BuiltIn, schema: StructType) 
     """Return the type of an aggregate's results, as SQL has it."""
     if not isinstance(aggregate, BuiltIn):
         return _own_type(name, aggregate)
-    kind = aggregate.kind
+    built_in = BUILT_INS[aggregate.kind]
     if aggregate.column is None:
-        return LongType()
+        return built_in.result(NullType())
     value_type = schema[aggregate.column].dataType
-    if not isinstance(value_type, NumericType if kind in ("mean", "sum") else _ORDERED):
+    if not isinstance(value_type, NumericType if built_in.of_numbers else _ORDERED):
         raise InvalidOptionError(
             "aggregates",
-            f"{name!r} is the {kind} of column {aggregate.column!r}, which is "
+            f"{name!r} is the {aggregate.kind} of column {aggregate.column!r}, which is "
             f"{value_type.simpleString()}; cast it to a type that has one",
         )
-    if kind == "mean":
-        return DoubleType()
-    return _sum_type(value_type) if kind == "sum" else value_type
-
-
-def _sum_type(value_type: DataType) -> DataType:
-    if isinstance(value_type, DecimalType):
-        # As Spark's own sum.
-        return DecimalType(min(value_type.precision + 10, 38), value_type.scale)
-    return DoubleType() if isinstance(value_type, FractionalType) else LongType()
+    return built_in.result(value_type)
 
 
 def _own_type(name: str, aggregate: Aggregate) -> DataType:

@@ -1,5 +1,6 @@
 """What aggregates say of columns of Arrow, and what is refused."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import permutations
@@ -8,8 +9,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from spark_source.operators.aggregates import BUILT_INS, ArrowAggregates
 from spark_source.operators.packing import KEY, OFFSET, SEGMENT, TIME
 from spark_source.operators.window_errors import AggregateTypeError, BoundAheadError
 from spark_source.operators.window_rows import LATE_BELOW
@@ -122,6 +125,29 @@ def test_sums_of_decimals_are_decimals_and_means_are_doubles(assigner: Assigner)
         aggregates.mean("value"), money, values, of=pa.float64(), assigner=assigner
     )
     assert mean == 0.15
+
+
+def test_a_built_in_aggregate_of_three_parts_is_one_entry_of_a_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def extremes(column: str, value_type: pa.DataType) -> Any:
+        least, greatest, number = (
+            BUILT_INS[kind].columns(column, value_type) for kind in ("min", "max", "count")
+        )
+        return replace(
+            least,
+            parts=[*least.parts, *greatest.parts, *number.parts],
+            lift=lambda rows: [*least.lift(rows), *greatest.lift(rows), *number.lift(rows)],
+            result=lambda parts, _: pc.add(pc.multiply(parts[1], 100), parts[2]),
+        )
+
+    monkeypatch.setitem(BUILT_INS, "extremes", BUILT_INS["min"]._replace(columns=extremes))
+    both = {"it": BuiltIn("extremes", "value"), "n": count()}  # type: ignore[arg-type]
+    kept = ArrowAggregates(both, pa.schema([("value", pa.int64())]))
+    rows = pa.table({"value": [1, 7, 2]})
+    merged = kept.merge(pa.table({"g": [0] * 3} | kept.lift(rows)), "g", {})
+    said = kept.results(merged, pa.struct([("it", pa.int64()), ("n", pa.int64())]))
+    assert said.to_pylist() == [{"it": 703, "n": 3}]
 
 
 def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
