@@ -9,7 +9,7 @@ from spark_source import errors as _errors
 from tidegauge import extras as _extras
 
 _pyspark = _find_spec("pyspark")
-_version = _Path(_pyspark.origin or "").with_name("version.py") if _pyspark else None
+_version = _Path(_pyspark.origin or "none").with_name("version.py") if _pyspark else None
 # Before PySpark is imported: an old one fails at this Python, or lacks modules, and says neither.
 # In an archive, as on executors, it is asked once it is there.
 if _version and _version.is_file():
