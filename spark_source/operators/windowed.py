@@ -183,7 +183,7 @@ def _operator(schema: StructType, key: str, settings: WindowSettings) -> HostedO
     """Describe the operator."""
     output = _output(schema, key, settings)
     shown = _shown(settings, key)
-    schemas = WindowSchemas(_packed(schema, key, settings), shown, _arrow(output))
+    schemas = WindowSchemas(_packed(schema, key, settings), shown, arrow_schema(output))
     promised = [LATE_BELOW] if LATE_BELOW in schema.names else []
     return HostedOperator(
         name="windowed",
@@ -199,7 +199,7 @@ def _operator(schema: StructType, key: str, settings: WindowSettings) -> HostedO
 def _packed(schema: StructType, key: str, settings: WindowSettings) -> pa.Schema:
     places = [StructField(name, LongType()) for name in (TIME, SEGMENT, OFFSET)]
     columns = [StructField(name, schema[name].dataType) for name in settings.columns]
-    return _arrow(StructType([StructField(KEY, schema[key].dataType), *places, *columns]))
+    return arrow_schema(StructType([StructField(KEY, schema[key].dataType), *places, *columns]))
 
 
 def _shown(settings: WindowSettings, key: str) -> list[str]:
@@ -221,10 +221,6 @@ def _output(schema: StructType, key: str, settings: WindowSettings) -> StructTyp
         late.add(name, schema[name].dataType)
     late.add("late_by", LongType())
     return StructType().add("output", StringType()).add(RESULT, result).add(LATE, late)
-
-
-def _arrow(schema: StructType) -> pa.Schema:
-    return arrow_schema(schema)
 
 
 def _result_type(name: str, aggregate: Aggregate | BuiltIn, schema: StructType) -> DataType:

@@ -1,7 +1,7 @@
 """The options of the source; one that it does not have is an error."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -9,7 +9,7 @@ from spark_source.errors import InvalidOptionError
 from spark_source.options.durations import duration_ms
 from spark_source.options.given import GivenOptions, one_of
 from spark_source.options.kafka import KafkaTopic, read_kafka_options
-from tidegauge.client.addresses import check_token, check_urls
+from spark_source.options.sink import Place, place_options
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
 from tidegauge.positions import parse_position
@@ -18,12 +18,9 @@ Admission: TypeAlias = Literal["tail", "marks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Place):
     """What a load is given; the fields are the options of `TidegaugeDataSource`."""
 
-    url: str
-    stream: str
-    token: str | None = field(default=None, repr=False)
     reader_group: str | None = None
     latest: bool = False
     starting_time: int | None = None
@@ -45,13 +42,11 @@ class Options:
 def read_options(given: Mapping[str, str]) -> Options:
     """Read the options of a load, whatever the case of their names; refuse with the cure."""
     asked = GivenOptions(given, of="the source", listed="TidegaugeDataSource")
-    take, need = asked.take, asked.need
-    stream = need("stream", StreamName.parse, "demo/rides")
+    take, place = asked.take, place_options(asked)
+    scope = StreamName.parse(place["stream"]).scope
     options = Options(
-        url=need("url", check_urls, "http://127.0.0.1:8470"),
-        stream=str(stream),
-        token=take("token", check_token),
-        reader_group=take("readerGroup", lambda value: _group(value, stream.scope)),
+        **place,
+        reader_group=take("readerGroup", lambda value: _group(value, scope)),
         latest=take("startingOffsets", one_of("earliest", "latest"), "earliest") == "latest",
         starting_time=take("startingTime", parse_event_time),
         starting_cut=take("startingCut", parse_position),
@@ -68,7 +63,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         out_of_range_as_null=take("outOfRange", one_of("fail", "null"), "fail") == "null",
         max_rows_of_partition=take("maxRowsPerPartition", _max_rows),
         time_is_expression=take("eventTime", one_of("stored", "expression")) == "expression",
-        kafka=read_kafka_options(asked, stream=str(stream)),
+        kafka=read_kafka_options(asked, stream=place["stream"]),
     )
     of_read_stream = ("operators", "dedup_horizon", "event_time", "name")
     asked.refuse_others(**{name: f"{name}= of read_stream()" for name in of_read_stream})

@@ -20,7 +20,7 @@ FIRST_CONTACT = timedelta(seconds=5)
 """A wrong address is reported soon: at the first contact it is likelier than an outage."""
 
 
-def first_client(of: Options | Place) -> "reader_client.StreamClient":
+def first_client(of: Place) -> "reader_client.StreamClient":
     """Connect to a stream that may not be there."""
     return reader_client.StreamClient(
         of.url,
