@@ -180,12 +180,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group: QueryGroup | None = None
         self._batch: Batch | None = None
 
+    @without_traceback()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
         with first_client(self._options) as client:
             log = log_of(self._options, client)
             return starting_offset(log, client, self._options).to_json()
 
+    @without_traceback()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
         """Plan the end of the next batch; answered from what is known, without a request."""
         begun = self._offset(start)
@@ -224,6 +226,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read up to what is there now, and the newest bound."""
         self._drain = True
 
+    @without_traceback()
     def partitions(
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Sequence[InputPartition]:

@@ -21,7 +21,7 @@ BEFORE_1970 = (
 def without_traceback() -> Iterator[None]:
     """Let Spark show an error of the source or the sink by its message alone, without a traceback.
 
-    For what Spark asks in a Python process that answers one question and ends.
+    For what Spark asks in a Python process that ends with the question, or by the error.
     """
     try:
         yield

@@ -111,11 +111,13 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._position: Position | None = None
         self._has_moved = True
 
+    @without_traceback()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Begin before the first mark: nothing is planned of what is followed yet."""
         first: Offset = self._followed.first()
         return first.to_json()
 
+    @without_traceback()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
         """Plan the bound of the next batch, by what was planned of what is followed in the batch before."""
         begun = self._followed.offset(start)
