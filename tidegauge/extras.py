@@ -22,7 +22,9 @@ def needed(error: ImportError) -> str:
     """
     from importlib.metadata import PackageNotFoundError, requires, version  # noqa: PLC0415 (slow)
 
-    package = (error.name or "none").partition(".")[0].replace("_", "-")
+    package, _, inside = (error.name or "none").replace("_", "-").partition(".")
+    if isinstance(error, ModuleNotFoundError) and not inside:
+        return str(error.name)
     with suppress(PackageNotFoundError):
         found = version(package)
         for one in requires("tidegauge") or ():

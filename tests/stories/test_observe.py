@@ -103,7 +103,10 @@ def test_what_is_written_behind_an_open_transaction_is_waited_for_and_nobody_is_
         producer.commit_transaction(PATIENCE_S)
         said, _ = process.communicate(timeout=PATIENCE_S)
     told = json.loads(said.splitlines()[-1])
-    assert (told["behind"], told["late"], told["open_transactions"]) == (0, 0, {})
+    assert (told["late"], told["open_transactions"]) == (0, {})
+    assert (
+        told["behind"] <= 1
+    )  # the marker of the commit, which came after the end that it waits for
     assert observed.watermark == NOON + 2_000
 
 
