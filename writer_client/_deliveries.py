@@ -12,7 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 from types import MethodType
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME as LOG_APPEND_TIME
+from confluent_kafka import Message
 
 from tidegauge.topology import Position
 from writer_client._errors import (
@@ -25,35 +28,9 @@ from writer_client._noter import Noter
 from writer_client._notes import raise_to
 from writer_client.strategies import ObservedEvent
 
-_LOG_APPEND_TIME = 2
-"""``confluent_kafka.TIMESTAMP_LOG_APPEND_TIME``."""
-
-
-class Record(Protocol):
-    """A record as a delivery report has it, like ``confluent_kafka.Message``."""
-
-    def topic(self) -> str | None:
-        """Name its topic."""
-
-    def partition(self) -> int | None:
-        """Name its partition."""
-
-    def offset(self) -> int | None:
-        """Return where it is stored; None if nobody knows."""
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return whose timestamp it has, and which."""
-
-    def key(self) -> bytes | None:
-        """Return its key."""
-
-    def value(self) -> bytes | None:
-        """Return its value."""
-
-
 Sent: TypeAlias = int | tuple[int, object]
 """A timestamp, ms, 0 if none was given; with headers if there are any. A report of a failure has neither."""
-Heard: TypeAlias = Callable[[Sent, object, Record], None]
+Heard: TypeAlias = Callable[[Sent, object, Message], None]
 
 
 class Span:
@@ -107,7 +84,7 @@ class Span:
         position = self.position
         wake = deliveries.wake
 
-        def heard(sent: Sent, error: object, record: Record) -> None:
+        def heard(sent: Sent, error: object, record: Message) -> None:
             if error is not None:
                 timestamp, headers = sent if isinstance(sent, tuple) else (sent, None)
                 deliveries.fail(self, FailedRecord.of(record, error, timestamp, headers))
@@ -122,7 +99,7 @@ class Span:
                 except KeyError:
                     position[partition] = offset + 1
                     # Once a span and partition: for each record it would cost a call.
-                    if deliveries.by_timestamp and record.timestamp()[0] == _LOG_APPEND_TIME:
+                    if deliveries.by_timestamp and record.timestamp()[0] == LOG_APPEND_TIME:
                         name = deliveries.noter.writer
                         deliveries.stop(LogAppendTimeError(name, record.topic()))
             self.acknowledged = acknowledged = self.acknowledged + 1

@@ -18,7 +18,6 @@ from tidegauge.event_time import to_event_time
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from writer_client._clocked import wall_ms
-from writer_client._deliveries import Deliveries, Span
 from writer_client._errors import (
     DeliveryFailedError,
     EventsNotStoredError,
@@ -41,6 +40,7 @@ with needs_extra("writer_client.kafka", extra="kafka"):
     from confluent_kafka.admin._metadata import ClusterMetadata
 
     from tidegauge.client.kafka import BrokerError, Topic
+    from writer_client._deliveries import Deliveries, Span
     from writer_client._membership import MemberFace, Membership
     from writer_client._reporting import Log, Reporting
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Producer
+from confluent_kafka import OFFSET_INVALID, TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,25 +30,15 @@ class _Record:
     stamped_by: int = 1
 
     def report(self, error: object = None) -> None:
-        self.span.heard(0, error, self)
-
-    def topic(self) -> str:
-        return "t"
-
-    def partition(self) -> int:
-        return self.place
-
-    def offset(self) -> int | None:
-        return self.number
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.stamped_by, 0
-
-    def key(self) -> bytes | None:
-        return None
-
-    def value(self) -> bytes:
-        return b""
+        offset, stamp = self.number, (self.stamped_by, 0)
+        found = Message(
+            topic="t",
+            partition=self.place,
+            offset=OFFSET_INVALID if offset is None else offset,
+            value=b"",
+            timestamp=stamp,
+        )
+        self.span.heard(0, error, found)
 
 
 def _deliveries(**ends: int) -> Deliveries:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,26 +16,12 @@ from writer_client.strategies import Now
 _VALUES = st.none() | st.binary() | st.text("axy-_.0").map(str.encode)
 
 
-class _Record:
-    def __init__(
-        self,
-        value: bytes | None = None,
-        headers: list[tuple[str, bytes | None]] | None = None,
-        timestamp: tuple[int, int] = (1, 5_000),
-    ) -> None:
-        self._value, self._headers, self._timestamp = value, headers, timestamp
-
-    def key(self) -> bytes | None:
-        return b"k"
-
-    def value(self) -> bytes | None:
-        return self._value
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return self._headers
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._timestamp
+def _record(
+    value: bytes | None = None,
+    headers: list[tuple[str, str | bytes | None]] | None = None,
+    timestamp: tuple[int, int] = (1, 5_000),
+) -> Message:
+    return Message(value=value, headers=headers, timestamp=timestamp)
 
 
 @given(_VALUES, _VALUES, st.integers(0, 99_999), st.integers(0, 99_999))
@@ -70,40 +57,40 @@ def test_a_long_value_is_named_by_its_hash() -> None:
 @pytest.mark.parametrize(
     ("where", "record", "time"),
     [
-        ("timestamp", _Record(), 5_000),
+        ("timestamp", _record(), 5_000),
         (
             "header:t",
-            _Record(headers=[("t", b"1"), ("t", b"1700000000000")]),
+            _record(headers=[("t", b"1"), ("t", b"1700000000000")]),
             1_700_000_000_000,
         ),
-        ("header:t", _Record(headers=[("t", b"1970-01-01T00:00:01Z")]), 1_000),
-        ("json:/a/1/b~1c", _Record(b'{"a": [0, {"b/c": 7}]}'), 7),
-        ("json:/at", _Record(b'{"at": "1970-01-01T00:00:01.5Z"}'), 1_500),
+        ("header:t", _record(headers=[("t", b"1970-01-01T00:00:01Z")]), 1_000),
+        ("json:/a/1/b~1c", _record(b'{"a": [0, {"b/c": 7}]}'), 7),
+        ("json:/at", _record(b'{"at": "1970-01-01T00:00:01.5Z"}'), 1_500),
     ],
 )
-def test_a_time_is_read_where_it_is(where: str, record: _Record, time: int) -> None:
+def test_a_time_is_read_where_it_is(where: str, record: Message, time: int) -> None:
     assert rules.parse_time_of(where)(record) == time
 
 
 @pytest.mark.parametrize(
     ("where", "record"),
     [
-        ("timestamp", _Record(timestamp=(0, -1))),
-        ("timestamp", _Record(timestamp=(1, -1))),
-        ("header:t", _Record()),
-        ("header:t", _Record(headers=[("t", None)])),
-        ("header:t", _Record(headers=[("t", b"\xff")])),
-        ("header:t", _Record(headers=[("t", b"noon")])),
-        ("json:/a", _Record(None)),
-        ("json:/a", _Record(b"no json")),
-        ("json:/a", _Record(b"[" * 100_000)),
-        ("json:/a", _Record(b'{"a": 1.5}')),
-        ("json:/a", _Record(b'{"b": 1}')),
-        ("json:/a", _Record(b"[1]")),
-        ("json:/a/b", _Record(b'{"a": 1}')),
+        ("timestamp", _record(timestamp=(0, -1))),
+        ("timestamp", _record(timestamp=(1, -1))),
+        ("header:t", _record()),
+        ("header:t", _record(headers=[("t", None)])),
+        ("header:t", _record(headers=[("t", b"\xff")])),
+        ("header:t", _record(headers=[("t", b"noon")])),
+        ("json:/a", _record(None)),
+        ("json:/a", _record(b"no json")),
+        ("json:/a", _record(b"[" * 100_000)),
+        ("json:/a", _record(b'{"a": 1.5}')),
+        ("json:/a", _record(b'{"b": 1}')),
+        ("json:/a", _record(b"[1]")),
+        ("json:/a/b", _record(b'{"a": 1}')),
     ],
 )
-def test_a_time_that_cannot_be_read_is_no_time(where: str, record: _Record) -> None:
+def test_a_time_that_cannot_be_read_is_no_time(where: str, record: Message) -> None:
     with pytest.raises(ValueError):
         rules.parse_time_of(where)(record)
 

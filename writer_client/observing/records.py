@@ -1,22 +1,16 @@
 """What an observer reads from a record of Kafka: whose it is, where it lies, and when it happened."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from writer_client.observing.names import value_name, writer_of
 from writer_client.observing.observation import Row
-from writer_client.observing.rules import Record
 from writer_client.observing.watching import Watching
 
-
-class LoggedRecord(Record, Protocol):
-    """A message of ``confluent_kafka``, as far as observers look at it."""
-
-    def partition(self) -> int | None:
-        """Name its partition."""
-
-    def offset(self) -> int | None:
-        """Return where it is stored."""
+if TYPE_CHECKING:  # an extra
+    from confluent_kafka import Message
 
 
 class Records:
@@ -34,7 +28,7 @@ class Records:
         self._has_warned = False
         self.unreadable: str | None = None
 
-    def row(self, message: LoggedRecord) -> Row:
+    def row(self, message: Message) -> Row:
         """Read a record."""
         partition, offset = place_of(message)
         time: int | None = None
@@ -47,7 +41,7 @@ class Records:
         writer = self._writer_of(message, partition)
         return Row(writer, partition, offset, time, logged_ms if kind else None)
 
-    def _writer_of(self, message: LoggedRecord, partition: int) -> str | None:
+    def _writer_of(self, message: Message, partition: int) -> str | None:
         """Name the writer that a record belongs to; None if it notes time by itself."""
         if self._watching.value_of is None:
             writer = value = str(partition)
@@ -58,7 +52,7 @@ class Records:
                 self._warn_of_nameless(message, writer, value)
         return None if self._watching.is_excepted(value, writer) else writer
 
-    def _warn_of_nameless(self, message: LoggedRecord, writer: str, value: str) -> None:
+    def _warn_of_nameless(self, message: Message, writer: str, value: str) -> None:
         if not self._has_warned:
             self._has_warned = True
             partition, offset = place_of(message)
@@ -69,7 +63,7 @@ class Records:
             )
 
 
-def place_of(message: LoggedRecord) -> tuple[int, int]:
+def place_of(message: Message) -> tuple[int, int]:
     """Return partition and offset, which every record and every end has."""
     partition, offset = message.partition(), message.offset()
     if partition is None or offset is None:

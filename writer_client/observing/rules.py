@@ -1,9 +1,11 @@
 """What an observer looks at: whose a record is, when it happened, and how time is guessed."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tidegauge.event_time import parse_event_time, parse_span
 from writer_client.strategies import (
@@ -13,26 +15,13 @@ from writer_client.strategies import (
     TimeLag,
 )
 
-
-class Record(Protocol):
-    """A message of ``confluent_kafka``, as far as observers look at it."""
-
-    def key(self) -> bytes | None:
-        """Its key."""
-
-    def value(self) -> bytes | None:
-        """Its value."""
-
-    def headers(self) -> Any:  # noqa: ANN401 (pairs, or None)
-        """Its headers, several of a name perhaps."""
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return the type of its timestamp, 0 for none, and ms."""
+if TYPE_CHECKING:  # an extra
+    from confluent_kafka import Message
 
 
-ReadValue = Callable[[Record], bytes | None]
+ReadValue: TypeAlias = Callable[["Message"], bytes | None]
 """Returns the value that, with the partition, names the writer."""
-ReadTime = Callable[[Record], int]
+ReadTime: TypeAlias = Callable[["Message"], int]
 """Returns the event time, ms; ``ValueError`` if there is none that can be read."""
 
 
@@ -116,7 +105,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _timestamp(record: Record) -> int:
+def _timestamp(record: Message) -> int:
     kind, time = record.timestamp()
     if kind == 0 or time < 0:  # as a producer writes that gives none
         msg = "the record has no timestamp"
@@ -124,9 +113,10 @@ def _timestamp(record: Record) -> int:
     return time
 
 
-def _header(record: Record, name: str) -> bytes | None:
+def _header(record: Message, name: str) -> bytes | None:
     """Read the last header of a name, as Kafka's ``lastHeader`` does."""
-    found = [value for one, value in record.headers() or () if one == name]
+    headers: Any = record.headers() or ()
+    found = [value for one, value in headers if one == name]
     return found[-1] if found else None
 
 
