@@ -1,7 +1,7 @@
 """Asking a table until when it is complete; see the package."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import Literal
@@ -60,7 +60,7 @@ def complete_until(
     1767618000000
     """
     if url is not None:
-        with marks_of(url, stream, token) as marks:
+        with closing(ServiceMarks(url, stream, token)) as marks:
             return marks.watermark()
     commit = _in_effect(open_log(table, storage_options=storage_options, catalog=catalog))
     return None if commit is None else commit.time
@@ -171,7 +171,7 @@ def version_at(
     """
     wanted = time_of(time, up=True)
     if url is not None:
-        with marks_of(url, stream, token) as marks:
+        with closing(ServiceMarks(url, stream, token)) as marks:
             return marks.version_at(wanted)
     log = open_log(table, storage_options=storage_options, catalog=catalog)
     return _version_at(log, wanted)
@@ -218,7 +218,7 @@ def wait_for(
     wanted = time_of(time, up=True)
     patience = None if timeout is None else _span(timeout)
     if url is not None:
-        with marks_of(url, stream, token) as marks:
+        with closing(ServiceMarks(url, stream, token)) as marks:
             return marks.wait_for(wanted, patience)
     log = open_log(table, storage_options=storage_options, catalog=catalog)
     until = None if patience is None else monotonic() + patience.total_seconds()
@@ -259,16 +259,3 @@ def time_of(given: int | str | datetime, *, up: bool = False) -> int:
     if isinstance(given, str):
         return parse_event_time(given, up=up)
     return to_event_time(given, up=up)
-
-
-@contextmanager
-def marks_of(url: str, stream: str | None, token: str | None) -> Iterator[ServiceMarks]:
-    """Ask the service for the marks of a table's stream."""
-    if stream is None:
-        msg = "url= needs stream=, the stream to which the writers of the table note time"
-        raise ValueError(msg)
-    marks = ServiceMarks(url, stream, token)
-    try:
-        yield marks
-    finally:
-        marks.close()

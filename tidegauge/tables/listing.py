@@ -1,45 +1,24 @@
 """The work list of a batch job over a table; see the package."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tidegauge.extras import needs_extra
 from tidegauge.intervals import GoneError, Tiling, other_cursor
-from tidegauge.tables.asking import marks_of, time_of
+from tidegauge.tables.asking import time_of
 from tidegauge.tables.history import COMMITS_READ, Commit, check_jobs, commit_in_effect
 from tidegauge.tables.logs import TableLog
-from tidegauge.tables.work import Change, Cursor, Files, WorkList, until_now, work_list
+from tidegauge.tables.service import ServiceMarks
+from tidegauge.tables.work import Cursor, WorkList, until_now, work_list
+
+if TYPE_CHECKING:  # an extra
+    from tidegauge.tables.delta_files import DeltaFiles
+    from tidegauge.tables.iceberg_files import IcebergFiles
 
 _TIMES = {"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "timestamp_ntz", "date"}
-
-
-class _TableFiles(Files, Protocol):
-    """The files of a table of one format.
-
-    Attributes
-    ----------
-    log
-        Of the table.
-    kind
-        Of the column that was chosen: the format's name of its type.
-    """
-
-    kind: str
-
-    @property
-    def log(self) -> TableLog:
-        """See above."""
-
-    def read_behind(self, since: int) -> int:
-        """Find what is behind a version; return how many commits."""
-
-    def choose(self, column: str) -> str:
-        """Take a column as event time; return its name as the table has it."""
-
-    def changes(self) -> Iterable[Change]:
-        """List what changed since the cursor, oldest first."""
 
 
 def intervals(
@@ -113,7 +92,7 @@ def intervals(
     check_jobs(table, log.newest_first())
     until = _until(log, before, most)
     if url is not None:
-        with marks_of(url, stream, token) as marks:
+        with closing(ServiceMarks(url, stream, token)) as marks:
             until = marks.until_at(newest.version)
     commits = list(islice(log.newest_first(), most or COMMITS_READ))
     column = files.choose(_column(table, event_time, commits, before))
@@ -129,7 +108,7 @@ def intervals(
 
 def _open_files(
     table: str, storage_options: Mapping[str, str] | None, catalog: Mapping[str, str] | None
-) -> _TableFiles:
+) -> "DeltaFiles | IcebergFiles":
     with needs_extra("reading a table", extra="tables"):
         if catalog is not None:
             from tidegauge.tables.iceberg_files import IcebergFiles  # noqa: PLC0415 (an extra)

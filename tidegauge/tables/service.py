@@ -27,9 +27,17 @@ class ServiceMarks:
     ----------
     url, stream, token
         Of the service, or of each of its controllers, with commas between.
+
+    Raises
+    ------
+    ValueError
+        If there is no stream.
     """
 
-    def __init__(self, url: str, stream: str, token: str | None) -> None:
+    def __init__(self, url: str, stream: str | None, token: str | None) -> None:
+        if stream is None:
+            msg = "url= needs stream=, the stream to which the writers of the table note time"
+            raise ValueError(msg)
         self._transport = Transport(url, token=token)
         self._stream = stream
         self._calls = StreamCalls(self._transport, StreamName.parse(stream))

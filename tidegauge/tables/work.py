@@ -183,21 +183,19 @@ def _extent_of_new(
     files: Files, now: Cursor, before: Cursor | None, *, first: int | None
 ) -> tuple[int | None, int]:
     """Find from where up to where intervals are complete now, and were not before."""
-    tiling, begin, end = now.tiling, first, now.until
-    if now.until == END_OF_TIME or (before is None and first is None):
-        extent = files.extent(now.version)
-        if extent is None:
-            return None, end
-        if now.until == END_OF_TIME:
-            end = tiling.after(tiling.floor(extent[1]))
-        if before is None and first is None:
-            begin = tiling.floor(extent[0])
-    if before is not None:
-        if before.until >= end:
-            return None, end
-        begin = tiling.floor(before.until)
-        begin = begin if first is None else max(begin, first)
-    return begin, end
+    tiling, ends = now.tiling, now.until == END_OF_TIME
+    starts_anew = before is None and first is None
+    rows = files.extent(now.version) if ends or starts_anew else (0, 0)
+    if rows is None:
+        return None, now.until
+    earliest, latest = rows
+    end = tiling.after(tiling.floor(latest)) if ends else now.until
+    if before is None:
+        return (tiling.floor(earliest) if first is None else first), end
+    if before.until >= end:
+        return None, end
+    begin = tiling.floor(before.until)
+    return (begin if first is None else max(begin, first)), end
 
 
 def _collect(
