@@ -58,8 +58,12 @@ class ProblemError(TidegaugeError):
 
     def __post_init__(self) -> None:
         for field in fields_of(type(self)):
+            value = getattr(self, field.name)
             if field.type is Sent:
-                setattr(self, field.name, shortened(getattr(self, field.name)))
+                setattr(self, field.name, shortened(value))
+            elif field.type == Position:
+                # Read back from a document, whose keys are strings.
+                setattr(self, field.name, {int(number): at for number, at in value.items()})
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"
@@ -466,10 +470,6 @@ class InvalidPositionError(ReportRefusedError, code="invalid_position", status=4
     stored_position: Position
     message = "offset {offset} of segment {segment}: {reason}"
 
-    def __post_init__(self) -> None:
-        # Read back from a document, whose keys are strings.
-        self.stored_position = {int(number): at for number, at in self.stored_position.items()}
-
 
 class TimeInFutureError(ReportRefusedError, code="time_in_future", status=409):
     """A time too far ahead of the server's clock."""
@@ -621,10 +621,6 @@ class EventsNeededError(ProblemError, code="events_needed", status=409):
     group: str
     checkpoint: str | None
     position: Position
-
-    def __post_init__(self) -> None:
-        # Read back from a document, whose keys are strings.
-        self.position = {int(number): at for number, at in self.position.items()}
 
     @property
     def detail(self) -> str:

@@ -1,35 +1,23 @@
 """Explain: why the watermark is where it is, as data and in one sentence."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tidegauge.explain.hints import hint_of
 from tidegauge.explain.sentences import cure_of, in_full, sentence_of
-from tidegauge.explain.situation import Situation, WriterStatus
+from tidegauge.explain.situation import Situation
 from tidegauge.explain.states import HELD_AFTER_MS, State, is_silent, state_of
-from tidegauge.states import Reason, WriterState
+from tidegauge.states import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """Why the watermark is where it is; the fields are those of the HTTP API."""
+class Explanation(Situation):
+    """Why the watermark is where it is: the situation, the reason in it, and what is said of both."""
 
     reason: Reason
     sentence: str
     cure: str | None
     command: str | None
     hint: str | None
-    stood_ms: int | None
-    held_ms: int | None
-    silent_ms: int | None
-    states: Mapping[WriterState, int]
-    holders: list[WriterStatus]
-    holder_count: int
-    waiting: list[str]
-    waiting_count: int
-    returning: list[WriterStatus]
-    returning_count: int
-    next_expiry_ms: int | None
 
     @property
     def in_full(self) -> str:
@@ -48,17 +36,7 @@ def explain(situation: Situation) -> Explanation:
         cure=None if cure is None else cure.words,
         command=None if cure is None else cure.command,
         hint=hint,
-        stood_ms=situation.stood_ms,
-        held_ms=situation.held_ms,
-        silent_ms=situation.silent_ms,
-        states=situation.states,
-        holders=situation.holders,
-        holder_count=situation.holder_count,
-        waiting=situation.waiting,
-        waiting_count=situation.waiting_count,
-        returning=situation.returning,
-        returning_count=situation.returning_count,
-        next_expiry_ms=situation.next_expiry_ms,
+        **{field.name: getattr(situation, field.name) for field in fields(situation)},
     )
 
 
