@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from controller.commit.sequencer import Sequencer
@@ -9,7 +10,7 @@ from controller.groups import Groups, StoredGroup
 from controller.streams.lifecycle import describe, describe_briefly, explain_briefly
 from controller.streams.registry import Registry
 from tidegauge.names import StreamName
-from tidegauge.wire.streams import BriefExplanation, StreamBrief, StreamInfo
+from tidegauge.wire.streams import StreamBrief, StreamInfo
 
 _ENTRIES_PER_PAGE = 25_000
 """Of positions: a microsecond or two each, in which all others wait, as pages are written in the
@@ -19,6 +20,7 @@ _ENTRIES_PER_SEGMENT = 5
 _AT_ONCE = 100
 """Streams that are explained while all others wait: some milliseconds."""
 _T = TypeVar("_T")
+_S = TypeVar("_S", StreamInfo, StreamBrief)
 _InScope: TypeAlias = Callable[[str], object]  # whether streams or groups of a scope are listed
 _Page: TypeAlias = tuple[list[_T], bool]  # what it lists, and whether more follows
 
@@ -53,20 +55,20 @@ class Listing:
         stored = await self._sequencer.read(lambda: self._groups.page(after, limit + 1, of=of))
         return first_page(stored, limit, entries=_entries_of_group)
 
-    async def explain(
-        self, page: Sequence[StreamInfo | StreamBrief]
-    ) -> dict[str, BriefExplanation]:
-        """Explain the streams of a page by their ids, some at once."""
-        names = [StreamName.parse(one.stream) for one in page]
-        states = [state for one in names if (state := self._registry.find(one)) is not None]
-        found: dict[str, BriefExplanation] = {}
-        for start in range(0, len(states), _AT_ONCE):
-            some = states[start : start + _AT_ONCE]
-            explained = await self._sequencer.read(
-                lambda some=some: [explain_briefly(one) for one in some]  # type: ignore[misc]
-            )
-            ids = (one.identity.stream_id for one in some)
-            found.update(zip(ids, explained, strict=True))
+    async def explained(self, page: Sequence[_S]) -> list[_S]:
+        """Explain the streams of a page, some at once; leave out those deleted meanwhile."""
+        found: list[_S] = []
+        for start in range(0, len(page), _AT_ONCE):
+            some = page[start : start + _AT_ONCE]
+            found += await self._sequencer.read(partial(self._explained, some))
+        return found
+
+    def _explained(self, some: Sequence[_S]) -> list[_S]:
+        found = []
+        for one in some:
+            state = self._registry.find(StreamName.parse(one.stream))
+            if state is not None and state.identity.stream_id == one.stream_id:
+                found.append(one.model_copy(update={"explanation": explain_briefly(state)}))
         return found
 
 

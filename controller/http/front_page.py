@@ -1,6 +1,6 @@
 """Pages for browsers: what this is and how far its streams are; and all calls of the API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
@@ -24,7 +24,6 @@ from controller.http.routing import (
 from tidegauge.event_time import describe_event_time
 from tidegauge.explain.first_steps import WATERMARK, first_commands
 from tidegauge.explain.states import LABELS, describe_state, judgement_of, trouble_first
-from tidegauge.wire.streams import BriefExplanation, StreamBrief
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
@@ -121,20 +120,10 @@ async def documentation_page() -> HTMLResponse:
 
 async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedState], bool]:
     found, more = await parts.listing.streams_in_short(None, _MOST, of=caller.roles)
-    explained = await parts.listing.explain(found)
-    return _listed(found, explained, parts.clocks.now().wall_ms), more
-
-
-def _listed(
-    streams: Sequence[StreamBrief], explained: Mapping[str, BriefExplanation], now_ms: int
-) -> list[ListedState]:
-    known = {
-        one.stream: one.model_copy(update={"explanation": explained[one.stream_id]})
-        for one in streams
-        if one.stream_id in explained  # others were deleted meanwhile
-    }
+    known = {one.stream: one for one in await parts.listing.explained(found)}
+    now_ms = parts.clocks.now().wall_ms
     judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in known.items()}
-    return [
+    states = [
         ListedState(
             stream=name,
             watermark=known[name].watermark,
@@ -142,6 +131,7 @@ def _listed(
         )
         for name in trouble_first(judgements)
     ]
+    return states, more
 
 
 def _write(page: FrontPage, *, url: str, is_anonymous: bool, standby: str) -> str:

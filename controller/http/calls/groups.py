@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
-from controller.access.callers import Caller, Role
+from controller.access.callers import Role
 from controller.access.limits import Limits
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
@@ -96,7 +96,7 @@ async def create_group(
     The caller needs the role `read` in the scopes of its streams, too.
     """
     for stream in settings.streams:
-        _check_reads(caller, stream)
+        caller.check(Role.READ, _scope_of(stream))
     _check_positions(limits, settings.start_cut or {})
     group, is_new = await creation.create(named.name, settings)
     response.status_code = 201 if is_new else 200
@@ -264,10 +264,6 @@ async def offline(
         position=wire.by_segment(last.position),
     )
     await named.change(transition)
-
-
-def _check_reads(caller: Caller, stream: str) -> None:
-    caller.check(Role.READ, _scope_of(stream))
 
 
 def _scope_of(stream: str) -> str:

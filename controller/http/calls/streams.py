@@ -1,6 +1,5 @@
 """Calls about streams: create, describe, change, list, scale, truncate, seal, delete."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -94,22 +93,11 @@ async def list_streams(
 ) -> Response:
     """List streams in order of name, those in scopes where the caller has a role."""
     after, of = routing.read_cursor(cursor, StreamName.parse), caller.roles
-    listed: Sequence[wire.StreamInfo] | Sequence[wire.StreamBrief]
-    explained: Mapping[str, wire.BriefExplanation] = {}
-    pages = listing.streams_in_short if brief else listing.streams
+    pages: Any = listing.streams_in_short if brief else listing.streams
     listed, more = await pages(after, limit, of=of)
-    if explain:
-        explained = await listing.explain(listed)
     answer = wire.BriefStreamList if brief else wire.StreamList
-    entries: list[Any] = list(listed)
-    if explain:  # one that was deleted meanwhile is left out
-        entries = [
-            one.model_copy(update={"explanation": explained[one.stream_id]})
-            for one in listed
-            if one.stream_id in explained
-        ]
     found = answer.model_construct(
-        streams=entries,
+        streams=await listing.explained(listed) if explain else listed,
         cursor=routing.write_cursor(listed[-1].stream) if more else None,
         now_ms=clocks.now().wall_ms,
     )

@@ -83,10 +83,8 @@ async def stage(
     """
     calls.state.embedded_log()  # or nothing is read
 
-    def encode(body: bytes) -> StagedEvents:
-        return StagedEvents.of(read_arrow(body))
-
-    events = await read_aside(encode, await read_body(request, event_wire.ARROW))
+    body = await read_body(request, event_wire.ARROW)
+    events = await read_aside(lambda body: StagedEvents.of(read_arrow(body)), body)
     staged = await calls.stage(
         transaction, events, segment=segment, sequence=tidegauge_sequence
     )
@@ -106,10 +104,8 @@ async def stage_lines(
     """Stage one JSON object a line."""
     calls.state.embedded_log()  # or nothing is read
 
-    def encode(body: bytes) -> StagedEvents:
-        return StagedEvents.of(read_ndjson(body), body)
-
-    events = await read_aside(encode, await read_body(request, event_wire.NDJSON))
+    body = await read_body(request, event_wire.NDJSON)
+    events = await read_aside(lambda body: StagedEvents.of(read_ndjson(body), body), body)
     staged = await calls.stage(transaction, events, segment=None, sequence=tidegauge_sequence)
     return wire.EventsStaged(**_open(calls.state, transaction), **staged._asdict())
 
