@@ -6,7 +6,7 @@ and the dashboard.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from tidegauge.event_time import describe_span
 from tidegauge.states import Reason, WriterState
@@ -26,18 +26,11 @@ State: TypeAlias = Literal[
 ]
 Tone: TypeAlias = Literal["red", "amber", "green", "blue", "grey"]
 
-LABELS: dict[State, str] = {
-    "held": "held",
+LABELS: dict[State, str] = {state: state for state in get_args(State)} | {
     "few": "too few writers",
     "odd": "odd times",
     "nobody": "no live writer",
-    "late": "late",
-    "silent": "silent",
     "catching": "catching up",
-    "moving": "moving",
-    "quiet": "quiet",
-    "unused": "unused",
-    "ended": "ended",
 }
 """What people read, trouble first."""
 MEANINGS: dict[State, str] = {
@@ -55,17 +48,10 @@ MEANINGS: dict[State, str] = {
 }
 """What each state means, in a sentence."""
 TONES: dict[State, Tone] = {
-    "held": "amber",
-    "few": "amber",
-    "odd": "amber",
-    "nobody": "amber",
-    "late": "amber",
-    "silent": "grey",
+    **dict.fromkeys(("held", "few", "odd", "nobody", "late"), "amber"),
+    **dict.fromkeys(("silent", "quiet", "unused", "ended"), "grey"),
     "catching": "blue",
     "moving": "green",
-    "quiet": "grey",
-    "unused": "grey",
-    "ended": "grey",
 }
 """How bad each of them is; *held* may be worse."""
 _TO_BLAME: Mapping[State, frozenset[WriterState]] = {
