@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Hashable
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -291,10 +290,7 @@ class AsyncTransaction(TransactionFace):
         return self
 
     async def __aexit__(
-        self,
-        _type: type[BaseException] | None,
-        raised: BaseException | None,
-        _traceback: TracebackType | None,
+        self, _type: object, raised: BaseException | None, _traceback: object
     ) -> None:
         await self._core.end(raised)
 
@@ -346,10 +342,5 @@ class Transaction(TransactionFace):
         self._thread.run(self._core.begin())
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        raised: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _type: object, raised: BaseException | None, _traceback: object) -> None:
         self._thread.run(self._core.end(raised))

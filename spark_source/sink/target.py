@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel
 
 from spark_source.options.sink import Place
+from tidegauge.client.blocks import Closing
 from tidegauge.client.sync import LoopThread
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
@@ -33,7 +33,7 @@ _ANY_SEGMENT = 0  # what is staged is routed at the commit
 _A = TypeVar("_A", bound=BaseModel)
 
 
-class Target:
+class Target(Closing):
     """A stream as a job writes it; every call means the same when it is repeated.
 
     Parameters
@@ -53,15 +53,8 @@ class Target:
         self._transport = Transport(options.url, token=options.token)
         self._thread = LoopThread("tidegauge-sink")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _raised: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the connections."""
         self._thread.end(self._transport.aclose)
 
     def register(self) -> int:
