@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from controller.configuration import PARTS, ServeSettings
+from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import describe_span
 from tidegauge_cli.dashboard import beside
 from tidegauge_cli.extras import needs_extra
@@ -37,7 +38,6 @@ def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
     with needs_extra("controller"):
         from controller.serving import server  # noqa: PLC0415 (says which extra is missing)
-        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
         with _dashboard(settings) as shown:
             server.serve(ServeSettings(**settings | shown))
@@ -165,7 +165,6 @@ def upgrade(
     """Upgrade the schema. PostgreSQL needs this; `tidegauge serve` upgrades SQLite by itself."""
     with needs_extra("controller"):
         from controller import upgrade_database  # noqa: PLC0415 (says which extra is missing)
-        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
         name = upgrade_database(database_url)
     except (TidegaugeError, OSError) as error:
@@ -212,7 +211,6 @@ def new(
     """
     with needs_extra("controller"):
         from controller.access import tokens as access  # noqa: PLC0415 (says which extra is missing)
-        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     lasts = None if days is None else timedelta(days=days)
     try:
         made = access.new_token(name, access.parse_grants(grant), lasts=lasts)

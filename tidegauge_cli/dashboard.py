@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from tidegauge.errors import TidegaugeError
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.options import LOCAL, Token, Url, flag, in_range, in_time
 
@@ -78,7 +79,6 @@ def ui(
     """Serve the dashboard: every watermark, its holders and its readers, in a browser."""
     with needs_extra("ui"):
         import tidegauge_dashboard  # noqa: PLC0415 (says which extra is missing)
-        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
         if token_file is not None:
             token = token_file.read_text("utf-8").strip()

@@ -11,7 +11,8 @@ from pydantic_core import to_json
 
 from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import describe_span, parse_event_time
-from tidegauge_cli.options import Json, in_time, reading
+from tidegauge.extras import needs_extra
+from tidegauge_cli.options import Json, Timeout, reading
 from tidegauge_cli.tables import describe_time
 
 if TYPE_CHECKING:
@@ -44,28 +45,18 @@ def table(
             help="Wait until the table is complete until this event time, and show the first version that is.",
         ),
     ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            parser=in_time(1_000),
-            metavar="SPAN",
-            help="Give up --wait after this time, with exit status 1.",
-            show_default="never",
-        ),
-    ] = None,
+    timeout: Timeout = None,
     catalog: Properties = [],  # noqa: B006 (typer copies it)
     storage_option: Properties = [],  # noqa: B006 (the same)
     as_json: Json = False,
 ) -> None:
     """Show until when a lakehouse table is complete, by the notes of its commits."""
-    from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
-
     if timeout is not None and wait is None:
         msg = "needs --wait TIME, which it ends"
         raise typer.BadParameter(msg, param_hint="--timeout")
     try:
         with needs_extra("tidegauge table", extra="tables"):
-            from tidegauge.tables import newest_note, wait_for  # noqa: PLC0415 (the same)
+            from tidegauge.tables import newest_note, wait_for  # noqa: PLC0415 (no help needs it)
 
             place: dict[str, Any] = {
                 "catalog": properties(catalog),

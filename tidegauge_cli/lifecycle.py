@@ -1,6 +1,7 @@
 """Verbs from a stream's beginning to its end: create, configure, scale, truncate, seal, delete."""
 
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,7 +13,6 @@ from tidegauge.wire.streams import (
     CreateStream,
     ScaledStream,
     StreamInfo,
-    TruncatedStream,
 )
 from tidegauge_cli.options import (
     Position,
@@ -43,20 +43,12 @@ def create(session: Session, stream: Stream, **settings: Setting) -> None:
     body = CreateStream(**_given(settings))
 
     async def put(service: Service) -> tuple[StreamInfo, str]:
-        async def send(headers: dict[str, str]) -> StreamInfo:
-            return await service.transport.request(
-                "PUT",
-                path_of(stream),
-                answer=StreamInfo,
-                retry=True,
-                body=body,
-                headers=headers,
-            )
-
+        path, request = path_of(stream), service.transport.request
+        send = partial(request, "PUT", path, answer=StreamInfo, retry=True, body=body)
         try:
-            return await send({"if-none-match": "*"}), "created"
+            return await send(headers={"if-none-match": "*"}), "created"
         except PreconditionFailedError:
-            return await send({}), "unchanged"
+            return await send(), "unchanged"
 
     found, outcome = session.ask(put)
     count = len(found.topology.segments)
@@ -172,13 +164,11 @@ def truncate(
         msg = "give either --cut 0:40,1:12 or --time TIME"
         raise typer.BadParameter(msg)
     _confirm(f"This permanently drops the oldest events of {stream}. Drop them?", yes=yes)
-
-    async def post(service: Service) -> TruncatedStream:
-        return await StreamCalls(service.transport, stream).truncate(
+    truncated = session.ask(
+        lambda service: StreamCalls(service.transport, stream).truncate(
             cut=cut, time=time, force=force
         )
-
-    truncated = session.ask(post)
+    )
     session.show(truncated, f"{stream} begins at {describe_position(truncated.first_cut)}")
 
 

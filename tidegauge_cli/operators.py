@@ -28,8 +28,8 @@ from tidegauge_cli.options import (
     AwaitedTime,
     Stream,
     Streams,
+    Timeout,
     in_range,
-    in_time,
     moment,
     one_of,
     path_of,
@@ -250,15 +250,7 @@ def wait(
     streams: Streams,
     time: AwaitedTime,
     *,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            parser=in_time(1_000),
-            metavar="SPAN",
-            help="Give up after this time, with exit status 1.",
-            show_default="never",
-        ),
-    ] = None,
+    timeout: Timeout = None,
 ) -> None:
     """Wait until streams are complete up to a time; explain why if it takes too long."""
     limit = None if timeout is None else timedelta(seconds=timeout)

@@ -140,6 +140,15 @@ Time = Annotated[int, typer.Argument(parser=reading(parse_event_time), **_TIME)]
 AwaitedTime = Annotated[
     int, typer.Argument(parser=reading(partial(parse_event_time, up=True)), **_TIME)
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        parser=in_time(1_000),
+        metavar="SPAN",
+        help="Stop waiting after this time, with exit status 1.",
+        show_default="never",
+    ),
+]
 TimeOption = Annotated[
     int | None,
     typer.Option(

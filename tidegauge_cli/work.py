@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import describe_span, parse_event_time
+from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from tidegauge.positions import format_position
 from tidegauge_cli.lake import Properties, properties
@@ -166,10 +167,8 @@ def _check_placeholders(command: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _ask_stream(source: str, url: str, token: str | None, **how: Any) -> _Found:  # noqa: ANN401
-    from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
-
     with needs_extra("tidegauge intervals", extra="reader"):
-        from reader_client import StreamClient  # noqa: PLC0415 (the same)
+        from reader_client import StreamClient  # noqa: PLC0415 (no help needs it)
 
         with StreamClient(url, source, token=token) as client:
             found = client.intervals(**how)
@@ -178,8 +177,6 @@ def _ask_stream(source: str, url: str, token: str | None, **how: Any) -> _Found:
 
 
 def _ask_table(source: str, **how: Any) -> _Found:  # noqa: ANN401
-    from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
-
     with needs_extra("tidegauge intervals", extra="tables"):
         from tidegauge import tables  # noqa: PLC0415 (the same)
 
