@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, Unpack
@@ -15,7 +16,7 @@ from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.client.transport import Transport
 from tidegauge.errors import PreconditionFailedError, UnknownReaderError
-from tidegauge.groups import GroupState, SegmentRef
+from tidegauge.groups import GroupState
 from tidegauge.names import parse_group
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
@@ -29,6 +30,7 @@ from tidegauge.wire.groups import (
     ReaderHeartbeat,
     StateDocument,
     TimeWindowInfo,
+    by_segment,
 )
 from tidegauge.wire.values import Answer
 
@@ -161,21 +163,9 @@ class AsyncReaderGroup:
             If the position names a segment that the reader does not own, or goes back before
             one whose successors were opened.
         """
-        topologies = await self.topologies()
-        back = {
-            SegmentRef(stream, segment): offset
-            for stream, offsets in (position or {}).items()
-            for segment, offset in offsets.items()
-        }
-        await self.change(
-            partial(
-                groups.go_offline,
-                reader=reader,
-                epoch=epoch,
-                topologies=topologies,
-                position=back,
-            )
-        )
+        logs = await self.topologies()
+        offline = partial(groups.go_offline, reader=reader, epoch=epoch, topologies=logs)
+        await self.change(partial(offline, position=by_segment(position or {})))
 
     async def checkpoint(self, name: str) -> dict[str, Position]:
         """Store the position of the group, and return it, to resume from exactly there."""
@@ -234,11 +224,8 @@ class AsyncReaderGroup:
         info = await self.describe()
         found = {}
         for stream in info.streams:
-            client = self.stream_client(stream, info.stream_ids[stream])
-            try:
+            async with aclosing(self.stream_client(stream, info.stream_ids[stream])) as client:
                 found[stream] = await client.topology()
-            finally:
-                await client.aclose()
         return found
 
     def stream_client(self, stream: str, stream_id: str) -> AsyncStreamClient:

@@ -14,6 +14,7 @@ from tidegauge.errors import ReaderFencedError
 from tidegauge.groups import SegmentRef
 from tidegauge.topology import Position
 from tidegauge.windows import TimeWindow
+from tidegauge.wire.groups import by_segment
 
 
 class Event(NamedTuple):
@@ -154,12 +155,7 @@ class AsyncReader(AsyncOpening):
         """
         await self.open()
         self._member.raise_failure()
-        offsets = {
-            SegmentRef(stream, segment): offset
-            for stream, position in positions.items()
-            for segment, offset in position.items()
-        }
-        await self._member.own(offsets)
+        await self._member.own(by_segment(positions))
 
     async def checkpoint(self, name: str) -> dict[str, Position]:
         """Confirm what was read, and store the position of the whole group."""

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tidegauge import groups
 from tidegauge.json_text import show_json
+from tidegauge.topology import Position
 from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import (
     Answer,
@@ -313,7 +314,7 @@ def by_stream(offsets: groups.Offsets) -> dict[str, dict[int, int]]:
     return streams
 
 
-def by_segment(offsets: dict[str, dict[int, int]]) -> dict[groups.SegmentRef, int]:
+def by_segment(offsets: Mapping[str, Position]) -> dict[groups.SegmentRef, int]:
     """Return offsets by segment, as the shared state has them."""
     return {
         groups.SegmentRef(stream, segment): offset
