@@ -138,34 +138,24 @@ class Membership:
         waits: bool,
     ) -> None:
         while True:
-            await self.notes_ready.wait()
-            self.notes_ready.clear()
-            while await self._report(take, report, waits=waits):
-                self.go_on()
-                if waits:
-                    await asyncio.sleep(_PAUSE_S)
-
-    async def _report(
-        self,
-        take: Callable[[], Awaitable[Noted]],
-        report: Callable[[Noted], Awaitable[None]],
-        *,
-        waits: bool,
-    ) -> bool:
-        """Report the notes that are ready; return whether there were any."""
-        async with self.reporting:
-            notes = await take()
+            async with self.reporting:
+                notes = await take()
+                try:
+                    if notes:
+                        await report(notes)
+                except TidegaugeError as error:
+                    if not (waits and is_transient(error)):  # the transport warns of the others
+                        raise
+                    self.noter.put_back()
+                else:
+                    self.noter.accept()
             if not notes:
-                return False
-            try:
-                await report(notes)
-            except TidegaugeError as error:
-                if not (waits and is_transient(error)):  # the transport warns of the others
-                    raise
-                self.noter.put_back()
-            else:
-                self.noter.accept()
-        return True
+                await self.notes_ready.wait()
+                self.notes_ready.clear()
+                continue
+            self.go_on()
+            if waits:
+                await asyncio.sleep(_PAUSE_S)
 
     async def _keep_noting(self, note: Callable[[], object]) -> None:
         while True:

@@ -388,16 +388,16 @@ def note_ahead_of_its_events() -> Any:
 @_defect("behind a cut", about="impatience")
 def note_accepted_without_an_answer() -> Any:
     """A note counts as accepted once its writer has waited for long enough."""
-    report = Membership._report
+    keep_reporting = Membership._keep_reporting
 
-    async def report_somehow(self: Membership, take: Any, send: Any, *, waits: bool) -> bool:
+    async def report_somehow(self: Membership, take: Any, send: Any, *, waits: bool) -> None:
         async def try_to_send(notes: Any) -> None:
             with suppress(ServiceUnreachableError):
                 await send(notes)
 
-        return await report(self, take, try_to_send, waits=waits)
+        await keep_reporting(self, take, try_to_send, waits=waits)
 
-    return _in(Membership, "_report", report_somehow)
+    return _in(Membership, "_keep_reporting", report_somehow)
 
 
 @_defect("dropped early", about="silence")
