@@ -149,7 +149,8 @@ class BucketHost(StatefulProcessor):
     def _run(self, watermark: int, rows: pa.Table, *, fires: bool = False) -> Row:
         kept = self._kept.get()
         number = saved_number(self._buckets)
-        state, timer, saved, *held = kept or (None, None, number, *self._nothing_held())
+        nothing = [0] * len(self._described.held)
+        state, timer, saved, *held = kept or (None, None, number, *nothing)
         if saved != number:
             words = number_in_words(saved), number_in_words(number)
             raise StateMismatchError("buckets", *words)
@@ -160,7 +161,7 @@ class BucketHost(StatefulProcessor):
             if kept is None:
                 # So that another number of buckets is found even if none of those holds anything.
                 self._kept.update((None, None, number, *held))
-            return self._row(None, [0] * len(self._described.counted), held)
+            return self._row_of(None, *[0] * len(self._described.counted), *held)
         with _without_collector():
             step = self._operator.step(state, self._bound(watermark), rows)
         held = [step.counts[name] for name in self._described.held]
@@ -168,7 +169,7 @@ class BucketHost(StatefulProcessor):
         self._move_timer(None if fires else timer, due)
         self._kept.update((step.state, due, number, *held))
         counted = [step.counts[name] for name in self._described.counted]
-        return self._row(to_cell(step.out) if step.out.num_rows else None, counted, held)
+        return self._row_of(to_cell(step.out) if step.out.num_rows else None, *counted, *held)
 
     def _kept_columns(self) -> StructType:
         return StructType(
@@ -179,9 +180,6 @@ class BucketHost(StatefulProcessor):
                 *(StructField(name, LongType()) for name in self._described.held),
             ]
         )
-
-    def _nothing_held(self) -> list[int]:
-        return [0] * len(self._described.held)
 
     def _bound(self, watermark: int) -> int | None:
         """Return which bound Spark's watermark means; it is 0 before the first mark."""
@@ -206,9 +204,6 @@ class BucketHost(StatefulProcessor):
             self._handle.deleteTimer(timer)
         if due is not None:
             self._handle.registerTimer(due)
-
-    def _row(self, cell: bytes | None, counted: Sequence[int], held: Sequence[int]) -> Row:
-        return self._row_of(cell, *counted, *held)
 
 
 @contextmanager

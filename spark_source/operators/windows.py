@@ -214,18 +214,15 @@ class WindowOperator:
         gone = numbers(merged["end"]) <= step.gone
         if gone.any():
             late = numbers(placed["at"])[gone[became[len(windows) :]]]
-            self._put_aside(rows["row"].take(pa.array(late)), step)
+            late_rows = rows["row"].take(pa.array(late))
+            if late_rows.null_count:
+                raise BoundAheadError
+            step.late, step.late_rows = len(late), self._schemas.late(late_rows, step.bound)
             merged = merged.filter(pa.array(~gone))
         fires = numbers(merged["arrived"]) > 0
         if not self._fires_early:
             fires &= numbers(merged["end"]) <= step.closed
         return self._fire(merged.select(self._windows.names), fires, step, by_rows=True)
-
-    def _put_aside(self, late: pa.ChunkedArray, step: _Step) -> None:
-        if late.null_count:
-            raise BoundAheadError
-        step.late = len(late)
-        step.late_rows = self._schemas.late(late, step.bound)
 
     def _fire(self, windows: pa.Table, fires: Mask, step: _Step, *, by_rows: bool) -> pa.Table:
         """Let windows say what is in them, because they close or by the rows of the step."""
