@@ -16,10 +16,11 @@ from spark_source.arrow_values import empty
 from spark_source.checkpoints.checkpoint import Checkpoint
 from spark_source.errors import InvalidOptionError, UnknownColumnsError, without_traceback
 from spark_source.options.sink import BatchSinkOptions, StreamSinkOptions
-from spark_source.sink.target import REQUEST_BYTES, Target, encode, in_parts
+from spark_source.sink.target import REQUEST_BYTES, Target
 from tidegauge.errors import StreamSealedError, WriterFencedError
 from tidegauge.wire.columns import EVENT_SCHEMA
-from writer_client._columns import to_events
+from writer_client._columns import in_parts, to_events
+from writer_client._events import encode_events
 
 _log = logging.getLogger(__name__)
 _FIRST_NUMBER = 1
@@ -151,12 +152,12 @@ def gather(batches: Iterator[pa.RecordBatch], target: Target) -> TaskRows:
     parts = _in_requests(to_events(_with_keys(batch), None, None) for batch in batches)
     first = next(parts, empty(EVENT_SCHEMA))
     if first.nbytes < REQUEST_BYTES:
-        return TaskRows(encode(first), None)
+        return TaskRows(encode_events(first), None)
 
     def staged() -> Iterator[pa.RecordBatch]:
-        yield from in_parts(first)
+        yield from in_parts(first, REQUEST_BYTES)
         for part in parts:
-            yield from in_parts(part)
+            yield from in_parts(part, REQUEST_BYTES)
 
     return TaskRows(b"", target.stage(staged()))
 

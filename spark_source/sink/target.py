@@ -12,7 +12,6 @@ from tidegauge.client.blocks import Closing
 from tidegauge.client.sync import LoopThread
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
-from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.events import ARROW, SEQUENCE_HEADER
 from tidegauge.wire.transactions import (
     BatchAppended,
@@ -23,6 +22,8 @@ from tidegauge.wire.transactions import (
     TransactionEnded,
 )
 from tidegauge.wire.writers import LeaveStream, RegisterWriter, WriterAnswer, WriterRegistered
+from writer_client._columns import in_parts
+from writer_client._events import encode_events
 
 REQUEST_BYTES = 4 * 1_048_576
 """Of rows in one request; the service takes 16 MiB, and a chunk of its log has about these."""
@@ -79,7 +80,7 @@ class Target(Closing):
         try:
             for sequence, part in enumerate(events, start=1):
                 headers = {"content-type": ARROW, SEQUENCE_HEADER: str(sequence)}
-                self._post(path, EventsStaged, body=encode(part), headers=headers)
+                self._post(path, EventsStaged, body=encode_events(part), headers=headers)
         except BaseException:
             with suppress(TidegaugeError):  # its lease ends it as well
                 self.abort(transaction)
@@ -106,11 +107,11 @@ class Target(Closing):
         staged = list(transactions)
         if staged or events.nbytes > 2 * REQUEST_BYTES:
             if len(events):
-                staged.append(self.stage(in_parts(events)))
+                staged.append(self.stage(in_parts(events, REQUEST_BYTES)))
             body: BaseModel | bytes = BatchOfTransactions(transactions=staged)
             headers = {}
         else:
-            body, headers = encode(events), {"content-type": ARROW}
+            body, headers = encode_events(events), {"content-type": ARROW}
         params = {
             "writer": self._job,
             "incarnation": self._incarnation,
@@ -124,19 +125,3 @@ class Target(Closing):
         whole = self._path + path
         asked = self._transport.request("POST", whole, answer=answer, retry=True, **more)
         return self._thread.run(asked)
-
-
-def in_parts(events: pa.Table) -> Iterable[pa.RecordBatch]:
-    """Cut events in parts for a request each."""
-    rows = max(1, len(events) * REQUEST_BYTES // max(1, events.nbytes))
-    parts: Iterable[pa.RecordBatch] = events.to_batches(max_chunksize=rows)
-    return parts
-
-
-def encode(events: pa.RecordBatch | pa.Table) -> bytes:
-    """Encode events as an Arrow IPC stream."""
-    with pa.BufferOutputStream() as sink:
-        with pa.ipc.new_stream(sink, EVENT_SCHEMA) as stream:
-            stream.write(events)
-        body: bytes = sink.getvalue().to_pybytes()
-    return body
