@@ -5,10 +5,10 @@ What covers what is a fact about the offsets of Spark's sources for Delta and Ic
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
 
-from spark_source.checkpoints.ticks import NO_RUN
+from spark_source.checkpoints.ticks import Offset
 from spark_source.errors import UnfollowedTableError
 
 _DELTA_OFFSETS = 1, 3
@@ -18,8 +18,8 @@ _NO_SNAPSHOT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class TableTick:
-    """Where a source of ticks beside a table is; see `TickOffset` for what is not here.
+class TableTick(Offset):
+    """Where a source of ticks beside a table is.
 
     Attributes
     ----------
@@ -34,13 +34,6 @@ class TableTick:
     table: str
     table_id: str
     marks_from: str
-    bound: int | None = None
-    revision: int = 0
-    run: str = NO_RUN
-
-    def to_json(self) -> dict[str, Any]:
-        """Write it with a stable order of keys: Spark compares the text."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

@@ -5,7 +5,7 @@ All of it is pure: what a batch carries is a function of the query's offset log 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from spark_source.errors import LogReplacedError, UnfollowedTopicError, WrongCheckpointError
 from tidegauge.marks import Mark
@@ -16,38 +16,12 @@ NO_RUN = ""
 """Stands in the offset of a query that had no batch yet."""
 
 
-class Offset(Protocol):
-    """Where a source of ticks is, beside whatever source."""
-
-    @property
-    def bound(self) -> int | None:
-        """See `TickOffset`."""
-
-    @property
-    def revision(self) -> int:
-        """The same."""
-
-    @property
-    def run(self) -> str:
-        """The same."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Write it with a stable order of keys."""
-
-
-_O = TypeVar("_O", bound=Offset)
-
-
-@dataclass(frozen=True, slots=True)
-class TickOffset:
-    """Where a source of ticks is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """Where a source of ticks is, beside whatever source.
 
     Attributes
     ----------
-    stream_id
-        Of the stream; another one cannot be followed on.
-    topic
-        Whose positions in the query's offset log say how far rows are read.
     bound
         No batch after this one has an event below it, ms; None before the first mark.
     revision
@@ -55,19 +29,40 @@ class TickOffset:
     run
         Another one in each start of each query, so that an entry of the offset log with this
         offset is of this query alone.
+    """
+
+    bound: int | None = None
+    revision: int = 0
+    run: str = NO_RUN
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it with a stable order of keys: Spark compares the text."""
+        return asdict(self)
+
+
+_O = TypeVar("_O", bound=Offset)
+
+
+@dataclass(frozen=True, slots=True)
+class TickOffset(Offset):
+    """Where a source of ticks beside a topic is.
+
+    Attributes
+    ----------
+    stream_id
+        Of the stream; another one cannot be followed on.
+    topic
+        Whose positions in the query's offset log say how far rows are read.
     topic_id
         Of the topic with which the query began; None if it was not known.
     """
 
     stream_id: str
     topic: str
-    bound: int | None = None
-    revision: int = 0
-    run: str = NO_RUN
     topic_id: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Write it with a stable order of keys: Spark compares the text."""
+        """Write it, without the id of the topic where that is not known."""
         known = asdict(self)
         if self.topic_id is None:
             del known["topic_id"]
@@ -186,5 +181,5 @@ def next_offset(start: _O, passed: Mark | None, *, run: str, is_due: bool) -> _O
     is_new_run = start.run != run
     rose = bound is not None and (start.bound is None or bound - start.bound >= _STEP_MS)
     if is_new_run or rose or (is_due and bound != start.bound):
-        return replace(start, bound=bound, revision=revision, run=run)  # type: ignore[type-var]
+        return replace(start, bound=bound, revision=revision, run=run)
     return start

@@ -19,7 +19,7 @@ def _end(bound: int | None) -> str:
 
 
 def _tick(topic: str, bound: int) -> str:
-    return json.dumps(TickOffset("s", topic, bound, 1, "a").to_json())
+    return json.dumps(TickOffset("s", topic, bound=bound, revision=1, run="a").to_json())
 
 
 def _promise(

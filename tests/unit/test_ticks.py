@@ -118,7 +118,11 @@ def test_a_log_is_of_who_stands_at_its_newest_entry() -> None:
     [
         ([{"orders": {"0": 1}}], _FRESH, "this query had none yet"),
         ([], _STANDING, "has no batch"),
-        ([TickOffset("s", "orders", 5_000, 3, run="b").to_json()], _STANDING, "newest batch"),
+        (
+            [TickOffset("s", "orders", bound=5_000, revision=3, run="b").to_json()],
+            _STANDING,
+            "newest batch",
+        ),
     ],
 )
 def test_a_log_of_anybody_else_is_refused_with_the_cure(
@@ -146,13 +150,15 @@ def test_time_makes_a_batch_if_it_rose_by_a_second_or_at_all_where_that_is_due(
     start: TickOffset, passed: Mark | None, *, is_due: bool, bound: int | None
 ) -> None:
     end = next_offset(start, passed, run="a", is_due=is_due)
-    expected = start if bound is None else TickOffset("s", "orders", bound, 9, "a")
+    expected = (
+        start if bound is None else TickOffset("s", "orders", bound=bound, revision=9, run="a")
+    )
     assert end == expected
 
 
 def test_the_first_batch_of_each_start_has_a_tick_also_without_news() -> None:
     end = next_offset(_STANDING, None, run="b", is_due=False)
-    assert end == TickOffset("s", "orders", 5_000, 3, "b")
+    assert end == TickOffset("s", "orders", bound=5_000, revision=3, run="b")
     assert TickOffset.from_json(end.to_json()) == end
 
 
