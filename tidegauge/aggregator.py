@@ -375,6 +375,17 @@ class Aggregator:
         """Return how far a writer's present incarnation reported; raises `UnknownWriterError`."""
         return self._roster.get(writer).noted.position
 
+    def go_on(self, writer: str) -> None:
+        """Record that a writer appends: it has not ended, though it said so."""
+        record = self._roster.find(writer)
+        if record is not None:
+            self._members.go_on(record)
+
+    def has_ended(self, writer: str) -> bool:
+        """Whether a writer's source has ended."""
+        record = self._roster.find(writer)
+        return record is not None and record.life.presence == "ended"
+
     @property
     def unended(self) -> Iterator[str]:
         """The names of the writers that have not ended."""

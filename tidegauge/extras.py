@@ -29,7 +29,7 @@ def needed(error: ImportError) -> str:
         found = version(package)
         for one in requires("tidegauge") or ():
             wanted = one.partition(";")[0]
-            if wanted.startswith(package) and wanted[len(package)] in "<>=":
+            if wanted.startswith(package) and wanted[len(package)] in "<>=[":
                 return f"{wanted}, and {found} is installed ({error})"
     if isinstance(error, ModuleNotFoundError):
         return str(error.name)
@@ -42,6 +42,8 @@ def needs_extra(what: str, *, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        if how_to_install(extra) in str(error):  # another one around that import has said it
+            raise
         msg = f"{what} needs {needed(error)}; {how_to_install(extra)}"
         raise type(error)(msg, name=error.name) from error
 

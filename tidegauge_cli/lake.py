@@ -71,7 +71,7 @@ def table(
             else:
                 found = newest_note(table, **place)
                 answer, lines = _answer(table, found), _lines(table, found)
-    except (TidegaugeError, ValueError, ModuleNotFoundError) as error:
+    except (TidegaugeError, ValueError, ImportError) as error:
         sys.exit(f"tidegauge: {error}")
     print(to_json(answer, indent=2).decode() if as_json else "\n".join(lines))
 

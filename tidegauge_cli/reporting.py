@@ -93,7 +93,12 @@ def leave(
     path = _path(stream, writer, "leave")
     answer = _report(session, path, body, WriterAnswer, force=force)
     others = ", ".join(answer.not_ended)
-    _show(session, writer, answer, others and f"the stream ends once these have: {others}")
+    _show(
+        session,
+        writer,
+        answer,
+        others and f"the stream is sealed once these have ended: {others}",
+    )
 
 
 @asks(reporting, "expire shop/orders gateway-7")

@@ -142,7 +142,7 @@ def intervals(
             _show(source, ask(since), as_json=as_json)
         elif not _run(state, ask, command or []):
             raise typer.Exit(1)
-    except (TidegaugeError, ValueError, OSError, ModuleNotFoundError) as error:
+    except (TidegaugeError, ValueError, OSError, ImportError) as error:
         sys.exit(f"tidegauge: {error}")
 
 

@@ -156,6 +156,7 @@ def append_routed(
                 incarnation=source.incarnation,
             )
             reports.note_time(batch, state, writer, report, now=state.now(), tails=tails)
+        state.aggregator.go_on(writer)
     for segment, part in routed.parts.items():
         next_offset = log.append(segment, part)
         if writer is not None:

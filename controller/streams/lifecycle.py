@@ -234,6 +234,7 @@ def change_stream(
     state.store(batch, config=state.config.model_dump_json())
     if config.scaling == "fixed" and state.load != Load():
         load.store(batch, state, Load())  # a policy that comes later is not to judge by it
+    seal_ended(batch, state)  # as many writers may be enough now
     return state
 
 

@@ -120,7 +120,8 @@ def leave(
     if last.time is None:
         if position is not None:
             raise InvalidRequestError.of("time", "a last report has a time; send both or none")
-    else:
+    # The race: the answer of a leave that sealed the stream is lost, and the call is repeated.
+    elif not (last.ended and state.aggregator.final and state.aggregator.has_ended(writer)):
         state.aggregator.incarnation(writer)  # an unknown writer is refused: it cannot leave
         if position is None and state.log.tails is None:
             position = {}

@@ -88,7 +88,9 @@ class StreamSink(DataSourceStreamArrowWriter):
             _log.warning("the query has ended, and %s has not: %s", stream, cure)
         elif published.not_ended:
             others = ", ".join(published.not_ended)
-            _log.warning("the query has ended; %s ends once these have: %s", stream, others)
+            _log.warning(
+                "the query has ended; %s is sealed once these have ended: %s", stream, others
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 (Spark's)
         """Drop what tasks of a failed batch staged."""

@@ -123,7 +123,7 @@ SCENES = {
         [*HELD, 13_000],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'slow' (1h of "
         "event time behind, silent for 13s) holds it while 'fast' waits; it is dropped in 47s "
-        "if others keep reporting (its silence counts as 13s of the 1m allowed); have it note "
+        "if others keep reporting (13s of the 1m of silence allowed have passed); have it note "
         "a later time or leave, or expire it (its events below the watermark are then late): "
         "tidegauge expire shop/orders slow",
         shown={"stood_ms": 13_000, "next_expiry_ms": None, "waiting": ["fast"]},
@@ -142,7 +142,7 @@ SCENES = {
     ),
     "a clock that runs out without another report": Scene(
         [*HELD, Beat(("fast",), 40_000)],
-        "… 'fast' waits; it is dropped in 20s (its silence counts as 40s of the 1m allowed);…",
+        "… 'fast' waits; it is dropped in 20s (40s of the 1m of silence allowed have passed);…",
         shown={"next_expiry_ms": 20_000},
         holder={"expires_in_ms": 20_000},
     ),
@@ -172,7 +172,7 @@ SCENES = {
     ),
     "one that beats no more": Scene(
         [*HELD, Beat(("slow", "fast"), MINUTE), Beat(("fast",), 35_000)],
-        "… dropped in 25s (its silence counts as 35s of the 1m allowed);…",
+        "… dropped in 25s (35s of the 1m of silence allowed have passed);…",
         holder={"clock": "silence", "expires_in_ms": 25_000},
     ),
     "all silent for less than is worth saying": Scene(
@@ -257,15 +257,15 @@ SCENES = {
     ),
     "a clock that runs out inside the interval of marks": Scene(
         [*HELD, Beat(("fast",), 15_000)],
-        "…; it is dropped within 45s, when mark_interval_ms is over (its …",
+        "…; it is dropped within 45s, when mark_interval_ms is over (15s …",
         {"aggregation_timeout_ms": 20_000, "mark_interval_ms": MINUTE},
     ),
     "many hold, the one that is dropped first is named first": Scene(
         [("first", -HOUR), ("fast", 0), 5_000, *HELD_BY_MANY[2:22], 6_000],
         "… The watermark has stood at 2024-01-01T11:00:00.000Z for 11s: writers 'first' (1h of "
         "event time behind, silent for 11s), 'w00', 'w01' and 18 more hold it while 'fast' "
-        "waits; the first is dropped in 49s if others keep reporting (its silence counts as "
-        "11s of the 1m allowed); have it note a later time or leave, or expire it (its events "
+        "waits; the first is dropped in 49s if others keep reporting ("
+        "11s of the 1m of silence allowed have passed); have it note a later time or leave, or expire it (its events "
         "below the watermark are then late): tidegauge expire shop/orders first",
         shown={"holder_count": 21},
     ),
@@ -280,8 +280,8 @@ SCENES = {
     "who has noted nothing is named after who is dropped first": Scene(
         [*HELD_BY_MANY, 9_000, "+new", 2_000],
         "… 'first' (1h of event time behind, silent for 11s), 'new' (registered 2s ago, no time "
-        "noted yet, starts at 2024-01-01T11:00:00.000Z; its silence counts as 2s of the 1m "
-        "allowed), 'w00' and 29 more hold it…",
+        "noted yet, starts at 2024-01-01T11:00:00.000Z; 2s of the 1m of silence "
+        "allowed have passed), 'w00' and 29 more hold it…",
     ),
     "somebody joins before the first mark": Scene(
         ["+new"],
@@ -292,8 +292,8 @@ SCENES = {
     "somebody waits for the first mark": Scene(
         ["+new", ("fast", 0), 2_000],
         "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds back "
-        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting (its "
-        "silence counts as 2s of the 1m allowed); have it note a time or leave, or expire it "
+        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting ("
+        "2s of the 1m of silence allowed have passed); have it note a time or leave, or expire it "
         "(its events below the watermark are then late): tidegauge expire shop/orders new",
     ),
     "all have left or expired": Scene(
@@ -436,7 +436,7 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
 def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_for_its_end() -> None:
     night = Night(aggregation_timeout_ms=20_000, mark_interval_ms=MINUTE)
     night.live(*HELD, Beat(("fast",), 15_000)).passed_ms += MINUTE
-    assert "; it is dropped in 0ms (its silence counts as 25s of the 20s" in night.says()
+    assert "; it is dropped in 0ms (25s of the 20s of silence" in night.says()
 
 
 def test_how_many_others_run_out_with_the_one_that_is_named_is_said() -> None:
@@ -444,16 +444,20 @@ def test_how_many_others_run_out_with_the_one_that_is_named_is_said() -> None:
     night.live(("fast", 0), 20_000, ("fast", 1))
     assert (
         "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', "
-        "'w03' and 17 more wait; it is dropped in 40s if others keep reporting (its "
-        "silence counts as 20s of the 1m allowed; 19 more run out with it);"
+        "'w03' and 17 more wait; it is dropped in 40s if others keep reporting ("
+        "20s of the 1m of silence allowed have passed; 19 more run out with it);"
     ) in night.says()
     night.live(("w07", 7 - HOUR))
-    assert "20s of the 1m allowed; 18 more run out with it)" in night.says()
+    assert (
+        "20s of the 1m of silence allowed have passed; 18 more run out with it)" in night.says()
+    )
     night.live(Beat(("fast",), 40_000))
     assert night.explain().states["expired"] == 7  # the eighth goes on, and nobody is below it
     night.live(11_000)
     assert "'w07' (1h 59s of event time behind, silent for 51s) holds it" in night.says()
-    assert "51s of the 1m allowed; 12 more run out with it)" in night.says()
+    assert (
+        "51s of the 1m of silence allowed have passed; 12 more run out with it)" in night.says()
+    )
 
 
 def test_those_that_run_out_together_are_counted_up_to_a_thousand() -> None:
@@ -461,7 +465,10 @@ def test_those_that_run_out_together_are_counted_up_to_a_thousand() -> None:
     for number in range(1_100):
         night.core.note_time(f"w{number:04}", NOON - HOUR, {}, now=night.now)
     night.live(("fast", 0), 11_000)
-    assert "11s of the 1m allowed; at least 999 more run out with it)" in night.says()
+    assert (
+        "11s of the 1m of silence allowed have passed; at least 999 more run out with it)"
+        in night.says()
+    )
 
 
 def test_those_that_expired_are_named_the_latest_first_also_after_a_restart() -> None:

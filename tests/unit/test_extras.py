@@ -108,6 +108,13 @@ def test_a_missing_package_names_the_extra(name: str, missing: str, extra: str) 
             r"confluent-kafka>=2\.16, and 1\.9 is installed \(cannot import .*\)",
             "kafka",
         ),
+        (
+            "controller.serve",
+            "uvicorn",
+            "0.15",
+            r"uvicorn\[standard\].*, and 0\.15 is installed \(.*\)",
+            "controller",
+        ),
     ],
 )
 def test_a_package_that_is_too_old_is_not_called_missing(

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,19 @@ def test_a_batch_seals_the_stream_once_all_that_its_writers_read_has_ended(
     assert (again["final"], again["not_ended"]) == (False, ["other"])
     log.client.post(leave, json={"incarnation": 1, "ended": True})
     assert append_batch(log, 4, [])["code"] == "stream_sealed"
+
+
+@pytest.mark.parametrize("how", ["batch", "note", "events"])
+def test_a_job_that_goes_on_behind_its_end_has_not_ended(log: LogApi, how: str) -> None:
+    append_batch(log, 1, [], writer="other", note_time=TIME)
+    append_batch(log, 1, [], seal=True)
+    if how == "events":
+        log.append_lines('{"key": "a", "value": "x"}', writer="job")
+    else:
+        noted: dict[str, Any] = {"note_time": TIME - 5} if how == "note" else {}
+        append_batch(log, 2, numbered(0, 1), **noted)
+    left = append_batch(log, 2, [], writer="other", seal=True)
+    assert (left["final"], left["not_ended"]) == (False, ["job"])
 
 
 def test_a_batch_seals_the_stream_of_one_job_at_once(log: LogApi) -> None:

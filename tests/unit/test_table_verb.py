@@ -91,5 +91,5 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     check_session("""
         $ table hourly
-        tidegauge: tidegauge table needs deltalake; run pip install '.[tables]'… [1]
+        tidegauge: reading a table needs deltalake; run pip install '.[tables]'… [1]
         """)

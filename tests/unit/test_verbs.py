@@ -242,7 +242,7 @@ SESSIONS = {
         other is active; watermark 2024-01-01T12:00:00.000Z
         $ leave shop/orders other --ended
         other is left; watermark 2024-01-01T12:00:00.000Z
-        the stream ends once these have: cron
+        the stream is sealed once these have ended: cron
         $ writers shop/orders
         writer … cron left … other ended …
         $ leave shop/orders cron --ended

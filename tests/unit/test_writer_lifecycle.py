@@ -163,13 +163,31 @@ def test_a_stream_of_several_jobs_ends_with_the_last_of_their_sources(serve: Ser
         assert (mark["final"], mark["cut"]) == (True, {"0": 7})
 
 
+def test_the_leave_that_sealed_a_stream_may_be_repeated(shop: Api) -> None:
+    shop.note("a", NOON, 1)
+    last = {"time": NOON + 1, "position": {"0": 2}, "ended": True}
+    for _ in range(2):  # the first answer may be lost
+        assert shop.post("writers/a/leave", **last)["final"] is True
+    assert shop.hears("b", "leave", **last)["code"] == "unknown_writer"
+
+
+def test_a_stream_ends_where_as_many_writers_as_have_ended_are_enough(shop: Api) -> None:
+    shop.change(min_writers=2)
+    shop.note("a", NOON, 1)
+    shop.post("writers/a/leave", ended=True)
+    explained = shop.get("watermark")["explanation"]
+    assert explained["command"] == f"tidegauge configure {shop.name} --min-writers 1"
+    shop.change(min_writers=1)
+    assert shop.get("watermark")["final"] is True
+
+
 def test_a_stream_that_expects_more_writers_does_not_end_with_the_first(shop: Api) -> None:
     shop.change(min_writers=2)
     shop.note("a", NOON, 1)
     left = shop.post("writers/a/leave", ended=True)
     assert (left["final"], left["not_ended"]) == (False, [])
     assert (
-        "1 of min_writers=2 writers have ended"
+        "1 of the 2 writers required by min_writers has ended"
         in shop.get("watermark")["explanation"]["sentence"]
     )
     shop.note("b", NOON, 3)

@@ -96,6 +96,8 @@ class Intake:
             noted.first_time = time
             self._roster.change(record)
         self._clocks.heard[record] = None
+        if not live:
+            self._members.go_on(record)
         if not live and (watermark is None or time > watermark):
             self._members.come_back(record)
         if not noted.reported:

@@ -72,12 +72,16 @@ class Membership:
         self.find_reached()
         self._cut.drop_all(writer)
         writer.life.restart(incarnation)
-        if writer.life.presence == "ended":
-            self._roster.place(writer, "left")
+        self.go_on(writer)
         reported = writer.noted.restart(self._marking.revision)
         self._cut.release(reported, writer.noted.former_time)
         self._roster.change(writer)
         self.classify(writer)
+
+    def go_on(self, writer: Writer) -> None:
+        """Record that a writer does something: if it had ended, it has only left."""
+        if writer.life.presence == "ended":
+            self._roster.place(writer, "left")
 
     def join_former(self, writer: Writer, appended: DownSet) -> None:
         """Count what was appended under a writer's name as written by a former incarnation."""

@@ -11,10 +11,6 @@ from tidegauge.states import Clock, Reason
 
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000
-_CLOCKS: dict[Clock, str] = {
-    "silence": "its silence counts as",
-    "standing_still": "it has made no progress for",
-}
 _GO_ON: dict[Clock, tuple[str, str, str]] = {
     "silence": ("reported", "reports", "reporting"),
     "standing_still": ("progressed", "progresses", "progressing"),
@@ -84,6 +80,11 @@ def cure_of(situation: Situation, reason: Reason, state: State) -> Cure | None:
             f"start {first!r}, or end it if it will not run again",
             f"tidegauge leave {situation.stream} {first} --ended",
         )
+    if state == "nobody" and situation.ended:
+        return Cure(
+            "start the other writers, or require fewer",
+            f"tidegauge configure {situation.stream} --min-writers {situation.ended}",
+        )
     return _CURES.get(state)
 
 
@@ -128,8 +129,8 @@ def _ending(situation: Situation) -> str:
     """Return what a stream waits for before it is sealed, some of whose writers have ended."""
     count = sum(situation.states.values()) - situation.ended
     if not count:
-        wanted = situation.settings.min_writers
-        return f"{situation.ended} of min_writers={wanted} writers have ended"
+        wanted, have = situation.settings.min_writers, "has" if situation.ended == 1 else "have"
+        return f"{situation.ended} of the {wanted} writers required by min_writers {have} ended"
     names = _listed([repr(name) for name in situation.unended], count)
     have = "have" if count > 1 else "has"
     others = "1 other has" if situation.ended == 1 else f"{situation.ended} others have"
@@ -265,7 +266,9 @@ def _shows(status: WriterStatus, situation: Situation) -> str:
         return ""
     shown_ms, most_ms = _clock_of(status, situation.settings)
     shown, most = describe_span(shown_ms), describe_span(most_ms)
-    return f"{_CLOCKS[status.clock]} {shown} of the {most} allowed"
+    if status.clock == "silence":
+        return f"{shown} of the {most} of silence allowed have passed"
+    return f"it has made no progress for {shown} of the {most} allowed"
 
 
 def _others_that_run_out(situation: Situation) -> str:

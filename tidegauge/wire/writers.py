@@ -145,7 +145,7 @@ class WriterInfo(Answer):
         "`hold_limit_ms`; null if it does not run."
     )
     clock: Clock | None = Field(
-        description="The clock that is nearer its end; of a writer that reports, that of its progress."
+        description="The clock closer to running out; for a writer that reports, its standstill clock."
     )
     expires_in_ms: int | None = Field(
         description="When its first clock runs out, ms from now; null if that needs reports of "
