@@ -29,8 +29,8 @@ __all__ = ["TimeWindows"]
 
 _log = logging.getLogger("tidegauge.kafka")
 _BEYOND = (
-    "%s ends at %d, and the position there is %d: the topic was created again or lost records, and "
-    "nothing of it counts as read; reset the offsets of the group"
+    "%s ends at %d, and the position there is %d: the topic was created again or lost records, so "
+    "none of it counts as read; reset the offsets of the group"
 )
 _CALL_S = 10.0
 _BROKERS = "the brokers of the consumer"

@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     BinaryType,
     LongType,
     MapType,
+    StringType,
     StructField,
     StructType,
     TimestampType,
@@ -139,11 +140,17 @@ def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
         cure = timestamp_cure(found)
         problem = f"its column event_time is {found.simpleString()}; {cure} before the operator"
         raise InvalidOptionError("df", problem)
-    if isinstance(schema[key].dataType, _UNORDERED):
-        kind = schema[key].dataType.simpleString()
+    of_keys = schema[key].dataType
+    kind = of_keys.simpleString()
+    if isinstance(of_keys, _UNORDERED):
         raise InvalidOptionError(
             "key", f"column {key!r} is {kind}, and keys have an order; take a field of it"
         )
+    if isinstance(of_keys, StringType) and of_keys.collation != "UTF8_BINARY":
+        cure = (
+            "keys are compared by their bytes; use a column COLLATE UTF8_BINARY, or its lower()"
+        )
+        raise InvalidOptionError("key", f"column {key!r} is {kind}; {cure}")
 
 
 def has_watermark(df: DataFrame) -> bool:

@@ -43,10 +43,12 @@ class UnreachedMark:
             self._stands, self._since = stands, monotonic()
         if monotonic() - self._since < _STUCK_S:
             return ""
+        why = f"that is readable to {end}: a transaction is open, or this is another topic than the producers'"
+        if number not in ends:
+            why = "the query does not read that: load all of the topic, with subscribe"
         sentence = (
             f"the mark of {describe_event_time(mark.lower)} reaches partition {number} to "
-            f"{cut[number]}, and that is readable to {end}: a transaction is open, or this is "
-            "another topic than the producers'"
+            f"{cut[number]}, and {why}"
         )
         if self._warned_of != mark.revision:
             self._warned_of = mark.revision

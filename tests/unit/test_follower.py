@@ -11,6 +11,7 @@ from spark_source.following.mark_watch import TopicWatch
 from spark_source.logs.embedded import EmbeddedLog
 from spark_source.source.follower import Follower
 from spark_source.source.planner import Offset
+from spark_source.source.unreached import UnreachedMark
 from tests.patience import PATIENCE_S, wait_until
 from tests.service.api import NOON, Open
 from tidegauge.log import Extent
@@ -125,6 +126,17 @@ def test_a_mark_that_the_log_does_not_reach_is_told(
     wait_until(lambda: follower.report(start)["explanation"] == f"Nobody holds. {told}")
     follower.stop()
     assert caplog.messages.count(told) == 1
+
+
+def test_a_partition_that_the_query_does_not_read_is_called_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spark_source.source.unreached._STUCK_S", 0)
+    mark = Mark(revision=1, lower=1_000, upper=1_000, cut={0: 5, 1: 2})
+    assert UnreachedMark().explain(mark, {0: 5}) == (
+        "the mark of 1000 reaches partition 1 to 2, and the query does not read that: load all of "
+        "the topic, with subscribe"
+    )
 
 
 def test_a_mark_beyond_what_spark_reads_of_a_partition_is_told_while_others_go_on(

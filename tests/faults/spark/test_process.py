@@ -74,6 +74,7 @@ def test_what_a_processor_does_wrong_is_in_the_exception_of_the_query(
             "timestamp_ntz; name its zone",
         ),
         ({"key": "array(key)"}, {}, InvalidOptionError, "keys have an order"),
+        ({"key": "key COLLATE UTF8_LCASE"}, {}, InvalidOptionError, "compared by their bytes"),
         ({}, {"processor": Timeouts}, InvalidOptionError, "pass an instance of one"),
         ({}, {"at_end": "stop"}, InvalidOptionError, "'stop' is not one of drain, suspend"),
         ({}, {"buckets": 0}, InvalidOptionError, "0 is not an integer of at least 1"),
