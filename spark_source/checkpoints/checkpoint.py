@@ -189,11 +189,14 @@ class Checkpoint:
 
 
 def place_of(location: str) -> str:
-    """Write a path, or the address of a folder in a file system, as Arrow does."""
+    """Write a path, or the address of a folder in a file system, as Arrow does, and in one way."""
     # Spark writes file:/tmp/x; a relative path is one of the driver's working directory.
-    local = location.removeprefix("file:") if "://" not in location else location
-    place = local if "://" in local else os.path.abspath(local)  # noqa: PTH100 (kept as it is)
-    return re.sub("^s3[an]://", "s3://", place)  # Hadoop's names of what Arrow calls s3
+    local = re.sub("^file:(//(?=/))?", "", location)
+    scheme, is_remote, path = local.partition("://")
+    if not is_remote:
+        return re.sub("^//", "/", os.path.abspath(local))  # noqa: PTH100 (kept as it is)
+    # Hadoop's names of what Arrow calls s3; it joins slashes, too.
+    return f"{re.sub('^s3[an]$', 's3', scheme)}://{os.path.normpath(path)}"
 
 
 def _bound(end: Any) -> int | None:  # noqa: ANN401 (of any source)

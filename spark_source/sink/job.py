@@ -60,7 +60,7 @@ class TableOptions:
     @property
     def word(self) -> str:
         """Where the checkpoint remembers this table; a batch may go to several."""
-        place = place_of(self.table).rstrip("/")
+        place = place_of(self.table)
         if self.format == "iceberg":
             place = f"{(self.catalog or {}).get('name')}.{self.table}"
         return f"tidegauge-table-{sha256(place.encode()).hexdigest()[:16]}"

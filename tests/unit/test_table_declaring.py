@@ -1,5 +1,6 @@
 """One query declares a table's time, by the notes that are kept and by what its checkpoint remembers."""
 
+from os.path import relpath
 from types import SimpleNamespace
 from typing import Any
 
@@ -211,8 +212,11 @@ def test_a_checkpoint_remembers_each_table_and_knows_it_by_other_spellings() -> 
         return TableOptions(table=table, checkpoint="/c", **{"format": "delta", **how}).word
 
     assert len({word("/lake/a"), word("/lake/b"), word("s3://lake/a")}) == 3
-    assert word("s3a://lake/a/") == word("s3://lake/a")
-    assert word("file:/lake/a") == word("/lake/x/../a/") == word("/lake/a")
+    for spelt in ("s3a://lake/a/", "s3n://lake/a", "s3://lake//a"):
+        assert word(spelt) == word("s3://lake/a")
+    for path in ("/lake/a", "/lake/x/../a/", "/lake//a", "//lake/a"):
+        assert word(path) == word(f"file:{path}") == word(f"file://{path}") == word("/lake/a")
+    assert word(relpath("/lake/a")) == word(f"file:{relpath('/lake/a')}") == word("/lake/a")
     catalogs = [{"format": "iceberg", "catalog": {"name": name}} for name in ("one", "two")]
     assert len({word("db.a", **how) for how in catalogs}) == 2
 
