@@ -165,7 +165,9 @@ class TableJob:
         if not is_known:
             self._take_turn(frame.sparkSession, frame.schema)
         if self._service is not None:
-            self._service.open()
+            # On a sealed stream the last batch is repeated, or one without rows comes.
+            with suppress(StreamSealedError):
+                self._service.open()
         former = self._declarer.time()
         return Plan(is_known, self._note(number, former), former)
 
@@ -174,10 +176,15 @@ class TableJob:
         self._remember(replace(self._declarer.memory, begun=number))
 
     def commit(self, frame: DataFrame, note: Note) -> None:
-        """Commit rows, or none, and see that nobody else declared since they were planned."""
+        """Commit rows, or none, and see that nobody else declared since they were planned.
+
+        With a stream there are always rows, and a sealed one takes none.
+        """
         planned_at = next((commit.version for commit in self._log.newest_first()), -1)
         former = self._declarer.time()
         assert note.batch is not None  # noqa: S101 (it is of a batch)
+        if self._service is not None:
+            self._service.open()
         self.begin(note.batch)
         self._append(frame, note)
         self._committed, self._committed_at = note.batch, monotonic()
@@ -341,9 +348,7 @@ class TableService:
 
     def open(self) -> None:
         """Let the stream wait for the query from now on; one that may not append holds nobody."""
-        # On a sealed stream the last batch is repeated, or one without rows comes.
-        with suppress(StreamSealedError):
-            self._reporter.open()
+        self._reporter.open()
 
     def passed(self, position: Mapping[int, int]) -> int | None:
         """Find the time of the newest mark that a position covers, ms."""

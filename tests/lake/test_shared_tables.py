@@ -19,6 +19,7 @@ from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.service.api import Api
 from tests.spark.feed import Feed
+from tidegauge.errors import StreamSealedError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark
 
@@ -140,6 +141,10 @@ def test_a_batch_that_is_repeated_notes_again_and_a_sealed_stream_stays_sealed(
     assert [mark.lower for mark in _marks(stream)] == [2_000]
     again.batch(3_000, bound=END_OF_TIME)
     job().batch(3_000, bound=END_OF_TIME, again=True)
+    for bound in (5_000, END_OF_TIME):  # a job that comes later appends nothing
+        late = _job(lake_spark, lake, tmp_path / f"late-{bound}", stream, seal=True, **path)
+        with pytest.raises(StreamSealedError, match="is sealed"):
+            late.batch(4_000, bound=bound)
     last = job()
     last.batch(bound=END_OF_TIME)
     last.sink.close()
