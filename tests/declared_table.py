@@ -187,8 +187,10 @@ class Checkpoint:
 class Query:
     """A query of a job; started again it has the same checkpoint."""
 
-    def __init__(self, table: Table, name: str, *, job: str = "j") -> None:
-        self.table, self.job_name = table, job
+    def __init__(
+        self, table: Table, name: str, *, job: str = "j", stream: str | None = None
+    ) -> None:
+        self.table, self.job_name, self.stream = table, job, stream
         self.checkpoint = Checkpoint(name)
         self._job: TableJob | None = None
         self._plan: Plan | None = None
@@ -208,6 +210,7 @@ class Query:
             format="iceberg",
             checkpoint=self.checkpoint.query,
             job=self.job_name,
+            stream=self.stream,
             take_over=take_over,
             note_every_ms=0,
         )

@@ -12,6 +12,7 @@ from spark_source.errors import InvalidOptionError, TableTakenError
 from spark_source.sink.engines import Iceberg
 from spark_source.sink.job import TableOptions
 from tests.declared_table import DiesError, Query, Table
+from tidegauge.tables.asking import note
 from tidegauge.tables.declaring import Declarer, Memory
 from tidegauge.tables.errors import TwoJobsError
 from tidegauge.tables.notes import Note
@@ -111,6 +112,19 @@ def test_a_rollback_to_before_what_the_checkpoint_remembers_waits_for_a_take_ove
         query.batch(35, bound=40)
     query.batch(35, bound=40, take_over=True)
     assert last(table).until == 40
+
+
+def test_a_job_by_the_name_of_a_stream_is_not_the_stream(table: Table) -> None:
+    alone, shared = Query(table, "alone"), Query(table, "shared", stream="j")
+    alone.batch(5, bound=10)
+    with pytest.raises(TableTakenError, match="query 'alone' of job 'j' declares its time"):
+        shared.batch(15, bound=20)
+    shared.batch(15, bound=20, take_over=True)
+    with pytest.raises(TableTakenError, match="query 'shared' of stream 'j' declares its time"):
+        alone.batch(25, bound=30)
+    said = note(20, job="j", query="shared", shared=True)["userMetadata"]  # as maintenance does
+    table.append(note=Note.from_metadata(said))
+    Query(table, "second", stream="j").batch(25, bound=30)
 
 
 def test_a_table_whose_newest_version_is_below_the_remembered_one_was_rolled_back(

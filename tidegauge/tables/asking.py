@@ -88,6 +88,7 @@ def note(
     query: str | None = None,
     batch: int | None = None,
     late: int = 0,
+    shared: bool = False,
     column: str | None = None,
 ) -> dict[str, str]:
     """Make the metadata of a commit that says until when its table is complete.
@@ -104,7 +105,7 @@ def note(
         ``snapshot_properties=…`` of pyiceberg.
     final
         Whether no row follows at all. It cannot be taken back: a table that has ended does not begin again.
-    query, batch, late, column
+    query, batch, late, shared, column
         See `Note`.
 
     Raises
@@ -126,6 +127,7 @@ def note(
         query=query,
         batch=batch,
         late=late,
+        shared=shared,
         column=column,
     )
     if format == "iceberg":

@@ -70,10 +70,9 @@ class Note(BaseModel):
 
     def agrees_with(self, other: "Note") -> bool:
         """Whether both are notes of one stream, of one query, or of a job where one names no query."""
-        if self.job != other.job:
+        if (self.job, self.shared) != (other.job, other.shared):
             return False
-        is_shared = self.shared or other.shared
-        return is_shared or None in (self.query, other.query) or self.query == other.query
+        return self.shared or None in (self.query, other.query) or self.query == other.query
 
     def to_metadata(self, own: str | None = None) -> str:
         """Write it as ``userMetadata`` of a Delta commit, as a member of what a user has there.
