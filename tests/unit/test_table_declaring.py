@@ -114,6 +114,29 @@ def test_a_rollback_to_before_what_the_checkpoint_remembers_waits_for_a_take_ove
     assert last(table).until == 40
 
 
+def test_jobs_of_a_stream_wait_for_a_take_over_where_notes_were_ended_and_nowhere_else(
+    table: Table,
+) -> None:
+    table.truncate()  # nobody has ever noted
+    one, two, new = (Query(table, name, stream="s") for name in ("one", "two", "new"))
+    one.batch(5, bound=10)
+    two.batch(15, bound=20)
+    table.truncate()
+    one.batch(25, bound=30)
+    table.restore()
+    for query in (one, two, new):
+        query.stop()
+        with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
+            query.batch(35, bound=40)
+    for query, bound in ((two, 40), (one, 50)):
+        query.batch(bound - 5, bound=bound, take_over=True)
+    new.batch(55, bound=60)
+    table.roll_back(table.number - 3)
+    one.stop()
+    with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
+        one.batch(65, bound=70)
+
+
 def test_a_job_by_the_name_of_a_stream_is_not_the_stream(table: Table) -> None:
     alone, shared = Query(table, "alone"), Query(table, "shared", stream="j")
     alone.batch(5, bound=10)

@@ -118,8 +118,6 @@ class Declarer:
     def why_not(self) -> str | None:
         """Say why the query may not declare unless it takes over; None if it may."""
         newest = declaring(self._log.newest_first())
-        if self.own.shared and (newest is None or newest.agrees_with(self.own)):
-            return None  # the stream knows the time of all its jobs
         # A query that is started again after its own end has batches without rows.
         if newest is not None and newest.final and newest.query != self.own.query:
             cure = "append to another one. Here all rows would be late"
@@ -132,7 +130,8 @@ class Declarer:
             has_ended_notes = newest is None and has_ended(self._log.newest_first())
         if has_ended_notes:
             return "its notes were ended by a restore, a rollback or an overwrite"
-        is_known = newest is not None or self.memory.version is not None
+        # The stream knows the time of all its jobs.
+        is_known = newest is not None or self.memory.version is not None or self.own.shared
         if not is_known and not is_whole(self._log.newest_first()):
             return "its oldest commits are not kept, nor is any note, so that a job may declare its time"
         return None
