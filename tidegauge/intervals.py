@@ -61,9 +61,9 @@ def other_cursor(former: object, now: object, start: int) -> ValueError:
     """Make the error of a cursor of other lists, and say from where to begin anew, ms."""
     at = ", the end of the last interval that you know to be right"
     if start != END_OF_TIME:
-        at = f"={describe_event_time(start)}, up to where it has listed all"
-    cure = "begin without it (with --state, in another file), and pass start"
-    return ValueError(f"since= is of {former}, not of {now}; {cure}{at}")
+        at = f"{describe_event_time(start)}; everything before that has been listed"
+    cure = "start again without it (with --state, in another file) and pass start="
+    return ValueError(f"this cursor is for {former}, not for {now}; {cure}{at}")
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -138,7 +138,7 @@ class Tiling:
         return None if self.zone is None else self.zone.key
 
     def __str__(self) -> str:
-        return f"intervals of {describe_span(self.length)} in {self.zone_name or 'UTC'}"
+        return f"{describe_span(self.length)} intervals in {self.zone_name or 'UTC'}"
 
     def check_cursor(self, former: "Tiling", until: int) -> None:
         """Refuse a cursor of other intervals: what is complete in those may be in no list of these.

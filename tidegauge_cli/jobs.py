@@ -78,7 +78,7 @@ class State(BaseModel):
             problem = ": ".join([*map(str, wrong["loc"]), wrong["msg"]])
             cure = (
                 "correct it, update Tidegauge if a later version wrote it, or begin with another "
-                "file and --start"
+                'file and --start, no later than the first interval in its "left"'
             )
             msg = f"{path} is no state file of this version: {problem}; {cure}"
             raise ValueError(msg) from None

@@ -11,7 +11,7 @@ import typer
 from pydantic_core import to_json
 
 from tidegauge.errors import TidegaugeError
-from tidegauge.event_time import describe_span, parse_event_time
+from tidegauge.event_time import describe_event_time, describe_span, parse_event_time
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from tidegauge.positions import format_position
@@ -140,7 +140,7 @@ def intervals(
     try:
         if state is None:
             _show(source, ask(since), as_json=as_json)
-        elif not _run(state, ask, command or []):
+        elif not _run(state, ask, command or [], by, zone):
             raise typer.Exit(1)
     except (TidegaugeError, ValueError, OSError, ImportError) as error:
         sys.exit(f"tidegauge: {error}")
@@ -184,9 +184,9 @@ def _ask_table(source: str, **how: Any) -> _Found:  # noqa: ANN401
     return _Found({"version": found.version}, found.until, found.new, found.again, found.cursor)
 
 
-def _run(state: Path, ask: Any, command: Sequence[str]) -> bool:  # noqa: ANN401 (a closure)
-    from tidegauge.intervals import GoneError  # noqa: PLC0415 (no help needs it)
-    from tidegauge_cli.jobs import Listed, run_all  # noqa: PLC0415 (the same)
+def _run(state: Path, ask: Any, command: Sequence[str], by: str, zone: str | None) -> bool:  # noqa: ANN401 (a closure)
+    from tidegauge.intervals import GoneError, Tiling  # noqa: PLC0415 (no help needs it)
+    from tidegauge_cli.jobs import Listed, State, run_all  # noqa: PLC0415 (the same)
 
     def behind(cursor: str | None) -> Listed:
         try:
@@ -194,7 +194,11 @@ def _run(state: Path, ask: Any, command: Sequence[str]) -> bool:  # noqa: ANN401
         except (GoneError, ValueError) as error:
             if cursor is None:
                 raise
-            msg = f"{error} (the cursor is in {state})"
+            left = [parse_event_time(task.start) for task in State.load(state).left]
+            if left:  # the error knows only what was listed
+                start = describe_event_time(Tiling.parse(by, zone).floor(min(left)))
+                rest = f", with intervals left: start no later than {start}"
+            msg = f"{error} (the cursor is in {state}{rest if left else ''})"
             raise ValueError(msg) from error
         place = {name: str(value) for name, value in found.place.items()}
         ends = [

@@ -226,13 +226,13 @@ def test_a_cursor_of_other_intervals_is_refused_with_where_to_begin(
     cursor = work.Cursor(1, until, "id", Tiling.parse(*former), "t").to_text()
     then = work.Cursor.parse(cursor).tiling
     Tiling.parse(*former).check_cursor(then, until)
-    with pytest.raises(ValueError, match=rf"begin without it .* and pass start={start}"):
+    with pytest.raises(ValueError, match=rf"start again without it .* and pass start={start}"):
         Tiling.parse(*now).check_cursor(then, until)
 
 
 def test_spans_are_one_however_they_are_written() -> None:
     Tiling.parse("60m").check_cursor(Tiling.parse("1 hour", "UTC"), 5)
-    with pytest.raises(ValueError, match="pass start, the end of the last interval"):
+    with pytest.raises(ValueError, match="pass start=, the end of the last interval"):
         Tiling.parse("1 day").check_cursor(Tiling.parse("1 hour"), END_OF_TIME)
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from examples.orchestrators.run_hour import run
 from tests.patience import PATIENCE_S
 from tests.written_tables import BEGIN, HOUR, Delta
+from tidegauge.tables import intervals
 from tidegauge_cli.verbs import app
 
 _LOGS = """
@@ -197,7 +198,7 @@ def test_what_is_typed_wrong_is_named(cron: Cron, words: list[str], told: str) -
         (b'{"cursor": 7, "left": []}', "cursor: Input should be a valid string"),
         (
             b'{"cursor": null, "left": [], "of": 2}',
-            "update Tidegauge if a later version wrote it",
+            '--start, no later than the first interval in its "left"',
         ),
     ],
 )
@@ -220,6 +221,28 @@ def test_a_cursor_in_a_state_file_that_is_refused_is_named_with_the_file(cron: C
     (line,) = ran.output.splitlines()
     assert "start=2026-01-05T00:00:00.000Z" in line
     assert line.endswith(f"(the cursor is in {cron.state})")
+
+
+@pytest.mark.parametrize(
+    ("words", "swapped", "told"),
+    [
+        (["--by", "1d"], {}, "no later than 2026-01-05T00:00:00.000Z"),
+        (["--zone", "Asia/Kolkata"], {}, "no later than 2026-01-05T02:30:00.000Z"),
+        ([], {2: "another"}, "no later than 2026-01-05T03:00:00.000Z"),
+    ],
+)
+def test_who_begins_with_another_state_file_is_told_what_the_former_has_left(
+    cron: Cron, words: list[str], swapped: dict[int, str], told: str
+) -> None:
+    cron.hours(11)
+    cursor = dict(enumerate(json.loads(intervals(cron.table.name).cursor or ""))) | swapped
+    left = [
+        {"start": f"2026-01-05T{at}:00:00Z", "end": "", "version": "0"} for at in ("09", "03")
+    ]
+    state = {"cursor": json.dumps(list(cursor.values())), "left": left}
+    cron.state.write_text(json.dumps(state))
+    (line,) = CliRunner().invoke(app, cron.words(*words)).output.splitlines()
+    assert line.endswith(f"(the cursor is in {cron.state}, with intervals left: start {told})")
 
 
 def test_a_state_file_that_is_a_link_stays_one_and_is_locked_where_it_leads(cron: Cron) -> None:

@@ -106,7 +106,9 @@ def test_events_that_were_dropped_and_a_stream_made_again_are_errors(
     with pytest.raises(ValueError, match="no cursor of a stream"):
         client.intervals(since="[1, 2, 3]")
     for by, zone in (("1 day", None), ("1 hour", "Asia/Kolkata")):
-        with pytest.raises(ValueError, match=r"not of .*; begin without it .* start=2026-01-0"):
+        with pytest.raises(
+            ValueError, match=r"not for .*; start again without it .* start=2026-01-0"
+        ):
             client.intervals(since=first.cursor, by=by, zone=zone)
 
 

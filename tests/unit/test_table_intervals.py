@@ -78,10 +78,10 @@ def test_a_cursor_of_another_span_zone_or_column_is_refused(table: Written) -> N
     table.append(BEGIN, until=BEGIN + 30 * HOUR)
     cursor = table.look(by="1 day").cursor
     for how in ({"by": "1 hour"}, {"by": "1 day", "zone": "Asia/Kolkata"}):
-        with pytest.raises(ValueError, match=r"begin without it .* start=2026-01-0"):
+        with pytest.raises(ValueError, match=r"start again without it .* start=2026-01-0"):
             table.look(cursor, **how)
     with pytest.raises(
-        ValueError, match=r"of column 't', not of column 'window.start'; begin .*-06T00"
+        ValueError, match=r"for column 't', not for column 'window.start'; start .*-06T00"
     ):
         table.look(cursor, by="1 day", event_time="window.start")
     assert table.look(cursor, by="24h").cursor == cursor
