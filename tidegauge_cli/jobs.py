@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,11 @@ from typing import NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidegauge_cli.service import warn
+
+PLACEHOLDER = re.compile(
+    r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|\{(\s*[A-Za-z_]\w*\s*(?:[!.:\[](?! )[^{}]*)?)\}"
+)
+"""A group that is or looks like one; ``${…}`` and ``{{…}}`` are of others, and have none."""
 
 
 class Task(BaseModel):
@@ -131,9 +137,10 @@ def run_all(state_file: Path, list_behind: ListBehind, command: Sequence[str]) -
 
 
 def _run(command: Sequence[str], task: Task, lock: int) -> bool:
-    words = list(command)
-    for name, value in task.model_dump(exclude_none=True).items():
-        words = [word.replace(f"{{{name}}}", value) for word in words]
+    values = task.model_dump(exclude_none=True)
+    words = [
+        PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word) for word in command
+    ]
     # The command holds the lock, too: if this process is killed, it is not started twice at once.
     status = subprocess.run(words, pass_fds=[lock], check=False).returncode
     if status:
@@ -162,6 +169,6 @@ def _failures_of(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = "mend that, and the next run goes on with what the file has"
+        cure = "fix that; the next run continues from this file"
         msg = f"{path}: {error.strerror}; {cure}"
         raise OSError(msg) from error

@@ -1,9 +1,9 @@
 """The verb that lists which intervals of a table or a stream a batch job has to run, or runs it."""
 
-import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -157,12 +157,14 @@ def _is_stream(source: str, event_time: str | None, catalog: Sequence[str]) -> b
 
 
 def _check_placeholders(command: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a placeholder that would not be filled in; ``${…}`` and ``{{…}}`` are of others."""
-    for name in re.findall(r"(?<![{$])\{([A-Za-z_]\w*)\}(?!\})", " ".join(command)):
-        if name not in known:
+    """Refuse a placeholder that would not be filled in."""
+    from tidegauge_cli.jobs import PLACEHOLDER  # noqa: PLC0415 (no help needs it)
+
+    for name in chain.from_iterable(map(PLACEHOLDER.findall, command)):
+        if name and name not in known:
             there_are = ", ".join(f"{{{one}}}" for one in known)
-            cure = "put a command that has such braces of its own into a script"
-            msg = f"{{{name}}} is no placeholder, there are {there_are}; {cure}"
+            cure = "or put a command that has such braces of its own into a script"
+            msg = f"{{{name}}} is not a placeholder; use {there_are}, {cure}"
             raise typer.BadParameter(msg, param_hint="COMMAND")
 
 

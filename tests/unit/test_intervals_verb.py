@@ -169,13 +169,16 @@ def test_a_run_that_is_killed_goes_on_where_it_was_and_two_do_not_run_at_once(
         (["--state", "FILE", "--", "no-such-command"], "No such file or directory"),
         (
             ["--state", "FILE/none", "--", "run"],
-            "state.json/none: No such file or directory; mend",
+            "state.json/none: No such file or directory; fix",
         ),
         (
             ["--state", "FILE", "--", "run", "{begin}"],
-            "{begin} is no placeholder, there are {start}, {end}, {version}; put",
+            "{begin} is not a placeholder; use {start}, {end}, {version}, or put",
         ),
-        (["--state", "FILE", "--", "run", "x{cut}"], "{cut} is no placeholder"),
+        (["--state", "FILE", "--", "run", "x{cut}"], "{cut} is not a placeholder"),
+        (["--state", "FILE", "--", "run", "{ start }"], "{ start } is not a placeholder"),
+        (["--state", "FILE", "--", "run", "{start:%H}"], "{start:%H} is not a placeholder"),
+        (["--state", "FILE", "--", "run", "{end!r}"], "{end!r} is not a placeholder"),
     ],
 )
 def test_what_is_typed_wrong_is_named(cron: Cron, words: list[str], told: str) -> None:
@@ -261,15 +264,18 @@ def test_a_full_disk_is_named_with_the_file_before_anything_runs(cron: Cron) -> 
     Path(f"{cron.state}.new").symlink_to("/dev/full")
     ran = CliRunner().invoke(app, cron.words())
     (line,) = ran.output.splitlines()
-    assert line.startswith(f"tidegauge: {cron.state}: No space left on device; mend that, and")
+    assert line.startswith(f"tidegauge: {cron.state}: No space left on device; fix that; the")
     assert not cron.log.exists()
 
 
 def test_braces_of_a_command_that_are_none_of_ours_are_left_alone(cron: Cron) -> None:
     cron.hours(0)
-    words = [*cron.words(), "${HOME}", "{{x}}", '{"at": "{end}"}']
+    others = "${start} ${end:-x} {{version}} {} [0-9]{4} {a,b} {1..3} { end }"
+    words = [*cron.words(), *others.split(), "{a: 1}", '{"at":{"{end}":{version}}}']
     assert CliRunner().invoke(app, words).exit_code == 0
-    assert cron.log.read_text().endswith('${HOME} {{x}} {"at": "2026-01-05T01:00:00Z"}\n')
+    assert cron.log.read_text().endswith(
+        f'{others} {{a: 1}} {{"at":{{"2026-01-05T01:00:00Z":0}}}}\n'
+    )
 
 
 def test_the_example_keeps_what_a_newer_version_wrote(tmp_path: Path) -> None:
