@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Index,
@@ -88,10 +89,13 @@ holder = Table(
     Column("address", Text, nullable=False),
     Column("lease_ms", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
+    Column("is_free", Boolean, nullable=False),
+    Column("server", Text, nullable=False),
     CheckConstraint("one = 1", name="one_holder"),
 )
-"""The controller that holds the database, in the only row; PostgreSQL only. The random ``id`` is the
-fencing token, ``number`` that of its latest renewal: see `controller.cluster.lease`."""
+"""The controller that holds the database, or that nobody does, in the only row; PostgreSQL only. The
+random ``id`` is the fencing token, ``number`` that of its latest renewal, ``server`` where the row was
+written: see `controller.cluster.lease`."""
 
 chunks = Table(
     "chunks",

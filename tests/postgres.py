@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from controller import upgrade_database
+from controller.database.migration import SERVER
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _PORT = 5432
@@ -111,7 +112,10 @@ class Cluster:
             self._create(_UP_TO_DATE, "template1")
             upgrade_database(self.url(_UP_TO_DATE))
             self._has_template = True
-        return self._new_database(_UP_TO_DATE)
+        url = self._new_database(_UP_TO_DATE)
+        with self.connect(self.name_of(url)) as connection:  # in a copy, free is not free
+            connection.execute(f"UPDATE holder SET server = ({SERVER})".encode())
+        return url
 
     def url(self, name: str) -> str:
         """Write the address of a database."""

@@ -1,21 +1,28 @@
 """The right to hold a PostgreSQL database: one row, which its holder renews and others watch.
 
-The row says who holds: a random id, the holder's address, its lease (L, ``--lease-ms``), and the number
-of its latest renewal. A constraint allows one row. The holder renews four times a second. It is
-*certain* for L from the moment before its latest successful renewal was sent. A standby reads the row four
-times a second, and takes over once it has seen the same id and number for 1.1 L, counted from the
-answer that first showed them; its own lease may be another one. Both reckon by a clock of their own
-that goes on while the machine is suspended; no wall clock and no clock of the database decides anything.
+The row is never deleted. It is *free*, or says who holds: a random id, the holder's address, its lease (L,
+``--lease-ms``), and the number of its latest renewal. It also names the *server* on which it was written. The
+holder renews four times a second. It is *certain* for L from the moment before its latest successful renewal
+was sent. A standby reads the row four times a second. It takes a row that is free on the server of its own
+connection at once. Any other row, and a missing one, it takes once it has seen it unchanged for 1.1 times the
+longest of its own lease, the row's, and any that it ever saw, counted from the answer on this connection that
+first showed it. Both reckon by a clock of their own that goes on while the machine is suspended; no wall clock
+and no clock of the database decides anything.
 
 Why two never hold: the holder sent renewal *k* before it was committed, and it was committed before
 a standby saw *k*. So 1.1 L after the standby first saw *k*, the certainty of *k* is over, even if one of
 the two clocks is 4 % slower or faster than the other. If the holder has renewed meanwhile, the number is another one. The
-take-over deletes the row only with the id and the number that were seen, and inserts its own in the same
-transaction: of a renewal and a take-over one comes first, and the other finds nothing to change.
+take-over replaces the row only with the id and the number that were seen: of a renewal and a take-over one comes
+first, and the other finds nothing to change.
+
+What was seen on one server says nothing of another one. An asynchronous replica that is promoted may lack the
+latest take-over, so that it shows a row of long ago, a free one, or none. A free row of another server is not free
+therefore, and whoever waits begins anew with each connection. A lost holder had the usual lease of this database, so a
+standby waits for its own at least.
 
 What follows for memory and disk:
 
-- Every transaction of a holder locks the row against deletion, and fails without it
+- Every transaction of a holder locks the row against a new id, and fails without it
   (`tidegauge_check_lease`). So a commit comes before the take-over, which then sees what it stored,
   or it fails. Renewals do not change the key of the row, and so do not wait for these locks.
 - What is read from memory is checked *after* it was read: certain, or 503. So no call that was sent
@@ -23,13 +30,12 @@ What follows for memory and disk:
 - A holder that is paused inside a transaction keeps the row locked. So a standby first ends the
   sessions of the former holder that are in a transaction; they carry its id in their name.
 
-A database may take renewals back: when it crashes, or when an asynchronous replica is promoted. Then a standby
-might see a number again that it saw before, though the holder has renewed since. So a standby that
-had to connect again begins its wait anew. A holder starts over if a new connection finds another timeline, or a number
-below the one that it wrote: its memory may be ahead of what was promoted.
+A database may take renewals back: when it crashes, or when an asynchronous replica is promoted. A holder
+starts over if a new connection finds another server, or a number below the one that it wrote: its memory may be
+ahead of what was promoted. Assumed is that one server takes writes at a time: the former primary is fenced.
 
-Who deletes the row without having waited (`leave`) is not certain any more; `db upgrade`, which cannot know
-that, leaves a row that nobody renews (`controller.database.migration`).
+Whoever frees the row (`leave`) is not certain any more. `db upgrade` cannot know that, and leaves a row that is
+nobody's and not free (`controller.database.migration`).
 """
 
 import asyncio
@@ -52,6 +58,7 @@ from controller.database import (
     LeaseLostError,
     PostgresDatabase,
     PostgresSession,
+    server_of,
 )
 from controller.database.migration import check_newest
 from controller.logs.deduplication import LogOnce
@@ -63,22 +70,21 @@ _PATIENCE_OF_STANDBYS = 1.1
 """In leases: clocks of two machines may differ in rate by a few percent."""
 _LONGEST_WAIT_MS = 1_000
 """Of a take-over for a lock; then the sessions of the former holder are ended once more."""
-_TIMELINE = (
-    "SELECT CASE WHEN pg_is_in_recovery() THEN '' "
-    "ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
-)
-_READ = "SELECT id, address, lease_ms, number FROM holder"
+_READ = "SELECT id, address, lease_ms, number, is_free, server FROM holder"
 _END_STUCK = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
     "AND usename = current_user AND application_name = %s AND state <> 'idle'"
 )
-_DELETE_SEEN = "DELETE FROM holder WHERE id = %s AND number = %s"
+_REPLACE = (
+    "UPDATE holder SET id = %s, address = %s, lease_ms = %s, number = %s, is_free = %s, server = %s "
+    "WHERE id = %s AND number = %s"
+)
 _INSERT = (
-    "INSERT INTO holder (one, id, address, lease_ms, number) VALUES (1, %s, %s, %s, %s) "
-    "ON CONFLICT DO NOTHING"
+    "INSERT INTO holder (one, id, address, lease_ms, number, is_free, server) "
+    "VALUES (1, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
 )
 _RENEW = text("UPDATE holder SET number = number + 1 WHERE id = :id RETURNING number")
-_LEAVE = "DELETE FROM holder WHERE id = %s"
+_LEAVE = "UPDATE holder SET id = %s, address = '', is_free = TRUE, server = %s WHERE id = %s"
 _CHECK = "SELECT tidegauge_check_lease(%s)"
 _AWAIT_COMMITS = "SELECT number FROM holder WHERE id = %s FOR UPDATE"
 
@@ -90,6 +96,12 @@ class _Row(NamedTuple):
     address: str
     lease_ms: int
     number: int
+    is_free: bool
+    server: str
+
+
+_NOT_SEEN = _Row("", "", 0, -1, False, "")
+"""What no row is, and not the same as no row."""
 
 
 class Lease:
@@ -124,7 +136,10 @@ class Lease:
         self._number = 0
         """Of the latest renewal that is known to be stored."""
         self._certain_until = 0.0
-        self._timeline = ""
+        self._server = ""
+        """Which one memory is of."""
+        self._longest_ms = lease_ms
+        """The longest lease that it ever saw, its own included."""
         self._doubt = ""
         """Why memory may be ahead of the database."""
         self._problems = LogOnce(_log)
@@ -136,27 +151,27 @@ class Lease:
 
     async def acquire(self) -> None:
         """Stand by until this controller has the lease."""
-        seen, since = None, boot_s()
+        seen: _Row | None = _NOT_SEEN
+        since = boot_s()
         while True:
             sent = boot_s()
             try:
                 found = await self._session.run(_read)
-                if seen is None or found != seen:
+                if found != seen:
                     seen, since = found, boot_s()
-                waited_ms = (boot_s() - since) * 1_000
-                if found is None or waited_ms >= _PATIENCE_OF_STANDBYS * found.lease_ms:
+                if self._is_over(found, waited_s=boot_s() - since):
                     sent = boot_s()
                     if await self._take(found):
                         break
-                    seen = None
+                    seen = _NOT_SEEN
                 self._stand_by_for(found)
                 await self._session.until_notice(_PERIOD_S)
             except TidegaugeError as error:
-                # The database may have taken renewals back: see above.
-                seen, self.holder = None, ""
+                # The next connection may lead to another server: see above.
+                seen, self.holder = _NOT_SEEN, ""
                 self._problems.log(f"cannot take over yet: {error}")
                 await asyncio.sleep(_PERIOD_S)
-        self._number, self._doubt, self._timeline = 0, "", self._session.server
+        self._number, self._doubt, self._server = 0, "", self._session.server
         self._certain_until = sent + self._lease_s
         self.holder = ""
         self._problems.end()
@@ -173,7 +188,7 @@ class Lease:
                 self._problems.log(f"the lease was not renewed: {error}")
                 continue
             self._problems.end()
-            if self._session.server != self._timeline:
+            if self._session.server != self._server:
                 self._doubt = "the database was failed over"
             elif number is None:
                 self._doubt = "another controller has taken over"
@@ -204,11 +219,17 @@ class Lease:
             raise
 
     async def leave(self) -> None:
-        """Delete the row, if it is still there, and wake those that stand by."""
+        """Free the row, if it is still there, and wake those that stand by.
+
+        The session ends with that: what follows begins with what its server says then.
+        """
         self._certain_until, self.holder = 0.0, ""
         holder, self._id = self._id, ""
-        if holder:
-            await self._session.run(partial(_leave, holder=holder))
+        try:
+            if holder:
+                await self._session.run(partial(self._free, holder=holder))
+        finally:
+            await self._session.disconnect()
 
     def close(self) -> None:
         """End the session."""
@@ -217,9 +238,9 @@ class Lease:
     def _check_server(self, connection: "psycopg.Connection[Any]") -> None:
         """Check, on a new connection, that the database is the one that memory is of."""
         found = server_of(connection)
-        if found != self._timeline:
+        if found != self._server:
             self._doubt = (
-                f"the database is on timeline {found or 'of a standby'}, not {self._timeline}"
+                f"the database is on server {found or 'in recovery'}, not {self._server}"
             )
             raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
 
@@ -227,6 +248,19 @@ class Lease:
     def _extra(self) -> dict[str, str]:
         """What log lines say of a holder: the id of its lease, and where clients reach it."""
         return {"holder": self._id, "address": self._address}
+
+    def _is_over(self, found: _Row | None, *, waited_s: float) -> bool:
+        """Return whether nobody can be certain any more who had the row that is seen."""
+        if found is not None:
+            self._longest_ms = max(self._longest_ms, found.lease_ms)
+            if found.is_free and found.server == self._session.server:
+                return True
+        return waited_s * 1_000 >= _PATIENCE_OF_STANDBYS * self._longest_ms
+
+    def _free(self, connection: Connection, holder: str) -> None:
+        freed = (str(uuid4()), self._session.server, holder)
+        if connection.exec_driver_sql(_LEAVE, freed).rowcount:
+            connection.exec_driver_sql("NOTIFY tidegauge")
 
     def _stand_by_for(self, found: _Row | None) -> None:
         address = "" if found is None else found.address
@@ -242,7 +276,8 @@ class Lease:
         if seen is not None:
             await self._session.run(partial(_end_stuck, holder=seen.id))
         self._id = str(uuid4())
-        own = _Row(self._id, self._address, round(self._lease_s * 1_000), 0)
+        lease_ms, server = round(self._lease_s * 1_000), self._session.server
+        own = _Row(self._id, self._address, lease_ms, 0, False, server)
         return await self._session.run(partial(_take, name=self.name, own=own, seen=seen))
 
     def _settle(self, connection: Connection, holder: str) -> None:
@@ -258,9 +293,7 @@ def open_lease(address: DatabaseAddress, settings: ServeSettings) -> Lease:
     if settings.max_database_bytes:
         msg = f"{address}: the size of a PostgreSQL database is bounded there, not here"
         raise DatabaseUnusableError(msg)
-    session = PostgresSession(
-        address, patience_s=settings.lease_ms / 1_000, server_of=server_of
-    )
+    session = PostgresSession(address, patience_s=settings.lease_ms / 1_000)
     try:
         session.check_schema()
     except BaseException:
@@ -272,12 +305,6 @@ def open_lease(address: DatabaseAddress, settings: ServeSettings) -> Lease:
         address=(settings.advertise_url or "").rstrip("/"),
         lease_ms=settings.lease_ms,
     )
-
-
-def server_of(connection: "psycopg.Connection[Any]") -> str:
-    """Return the timeline of a server, which is another one after a failover."""
-    row = connection.execute(_TIMELINE).fetchone()
-    return "" if row is None else str(row[0])
 
 
 def _session_name(holder: str) -> str:
@@ -307,21 +334,15 @@ def _take(connection: Connection, name: str, own: _Row, seen: _Row | None) -> bo
     """
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_LONGEST_WAIT_MS}")
     check_newest(connection, name)
-    if seen is not None:
-        deleted = connection.exec_driver_sql(_DELETE_SEEN, (seen.id, seen.number))
-        if deleted.rowcount != 1:
-            return False
-    return connection.exec_driver_sql(_INSERT, own).rowcount == 1
+    if seen is None:
+        return connection.exec_driver_sql(_INSERT, own).rowcount == 1
+    replaced = connection.exec_driver_sql(_REPLACE, (*own, seen.id, seen.number))
+    return replaced.rowcount == 1
 
 
 def _renew(connection: Connection, holder: str) -> int | None:
     number: int | None = connection.execute(_RENEW, {"id": holder}).scalar()
     return number
-
-
-def _leave(connection: Connection, holder: str) -> None:
-    if connection.exec_driver_sql(_LEAVE, (holder,)).rowcount:
-        connection.exec_driver_sql("NOTIFY tidegauge")
 
 
 def _check(connection: Connection, holder: str) -> None:

@@ -11,6 +11,7 @@ from controller.database.postgresql import (
     Fence,
     PostgresDatabase,
     PostgresSession,
+    server_of,
     upgrade_schema,
 )
 from controller.database.sqlite import SqliteDatabase
@@ -25,6 +26,7 @@ __all__ = [
     "PostgresDatabase",
     "PostgresSession",
     "SqliteDatabase",
+    "server_of",
     "upgrade_database",
 ]
 

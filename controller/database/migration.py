@@ -16,6 +16,16 @@ from controller.database.interface import DatabaseUnusableError
 from controller.schema import holder, metadata
 
 logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs every check
+_NOBODY = {"one": 1, "id": "nobody", "address": "", "lease_ms": 0, "number": 0}
+SERVER = """
+SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE concat_ws(
+    ' ', left(pg_walfile_name(pg_current_wal_lsn()), 8),
+    (SELECT system_identifier FROM pg_control_system()),
+    (SELECT oid FROM pg_database WHERE datname = current_database())
+) END
+"""
+"""Which server a connection leads to: timeline, which a promotion changes, system identifier, and oid of
+the database; empty of one that is in recovery."""
 _SCRIPTS = Path(__file__).parents[1] / "migrations"
 
 
@@ -36,9 +46,13 @@ def upgrade(connection: Connection, name: str) -> None:
     if revision == newest_revision():
         return
     _check_ours(connection, name, revision)
-    if revision is not None and connection.dialect.name == "postgresql":
+    is_shared = connection.dialect.name == "postgresql"
+    if revision is not None and is_shared:
         _dethrone(connection)
     command.upgrade(_config(connection), "head")
+    if revision is None and is_shared:
+        server = connection.exec_driver_sql(SERVER).scalar_one()
+        connection.execute(insert(holder).values(**_NOBODY, is_free=True, server=server))
 
 
 def check_newest(connection: Connection, name: str) -> None:
@@ -77,11 +91,12 @@ def _dethrone(connection: Connection) -> None:
     """Take the right from the holder, so that it starts over, and finds the new schema.
 
     The race: it does not know before its next renewal, and may answer from memory until then. So
-    this leaves a row with its lease that nobody renews, and whoever takes over from that waits as usual.
-    Where nobody holds, the row keeps out a standby that has checked the former schema already.
+    this leaves a row with its lease that nobody renews, and whoever takes over from that waits as
+    usual. A free row stays free, but the new id keeps out a standby that has checked the former
+    schema already.
     """
     row = {"id": str(uuid4()), "address": "", "number": 0}
-    taken = insert(holder).values(one=1, lease_ms=0, **row)
+    taken = insert(holder).values(**_NOBODY | row, is_free=False, server="")
     connection.execute(taken.on_conflict_do_update(index_elements=[holder.c.one], set_=row))
 
 

@@ -30,6 +30,8 @@ from tidegauge.errors import OutcomeUnknownError, UnavailableError
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
 _Waiting = Generator[Any, Any, _T]
+_Patience = Callable[[], float]
+"""Returns how long a server that was asked may say nothing, s."""
 _SILENT = "the database does not answer"
 _PAUSE_S = 0.01  # a process of the server ends within milliseconds, if it does
 _THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
@@ -71,8 +73,7 @@ class ImpatientConnection(psycopg.Connection[Any]):
     sent.
     """
 
-    find_patience_s: Callable[[], float] = staticmethod(lambda: inf)
-    """Returns how long a server that was asked may say nothing."""
+    find_patience_s: _Patience = staticmethod(lambda: inf)
 
     def wait(self, gen: _Waiting[_T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 (psycopg's)
         """Wait for an answer."""
@@ -125,14 +126,16 @@ class PostgresDatabase(Database):
     def __init__(self, address: DatabaseAddress, fence: Fence | None = None) -> None:
         self._fence = fence = fence or Fence()
         isolation = {"isolation_level": "REPEATABLE READ", "pool_size": READERS}
-        super().__init__(str(address), self._make_engine(address, isolation))
+        super().__init__(
+            str(address), self._make_engine(address, isolation, lambda: self._longest_silence_s)
+        )
         self._failures = fence.failures
         self.address = address
         self.timeout_s = fence.timeout_s
         self._longest_silence_s = inf
         """Of every connection but the writer's: much may have to be read."""
         alone = {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
-        self._single = self._make_engine(address, alone)
+        self._single = self._make_engine(address, alone, lambda: self.timeout_s)
         self._connection: Connection | None = None
         self._backend: tuple[int, datetime] | None = None
         """The process of the server that worked for the newest of the writer's connections: its
@@ -190,10 +193,13 @@ class PostgresDatabase(Database):
         super().close()
         _drop(self._connection)
 
-    def _make_engine(self, address: DatabaseAddress, options: dict[str, Any]) -> Engine:
+    def _make_engine(
+        self, address: DatabaseAddress, options: dict[str, Any], patience_s: _Patience
+    ) -> Engine:
         return _make_engine(
             address,
             options | {"name": self._fence.name},
+            patience_s,
             dial=self._dial,
             connected=self._fence.connected,
         )
@@ -202,9 +208,7 @@ class PostgresDatabase(Database):
         """Make a connection, unless the tenure ends: a server that hangs takes its time."""
         if self._longest_silence_s < inf:
             raise UnavailableError(_ENDING) from ConnectionError(_ENDING)
-        connection = ImpatientConnection.connect(**named)
-        connection.find_patience_s = lambda: self._longest_silence_s
-        return connection
+        return ImpatientConnection.connect(**named)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         """Read; connections that died while nobody used them are replaced first."""
@@ -230,8 +234,6 @@ class PostgresDatabase(Database):
     def _connect(self) -> Connection:
         if self._connection is None:
             connection = self._single.connect()
-            raw: Any = connection.connection.driver_connection
-            raw.find_patience_s = lambda: self.timeout_s
             try:
                 self._end_former(connection)
                 self._fence.settle(connection)
@@ -268,13 +270,11 @@ class PostgresSession:
         address: DatabaseAddress,
         *,
         patience_s: float,
-        server_of: Callable[["psycopg.Connection[Any]"], str],
     ) -> None:
         self.name = str(address)
         self.server = ""
-        """Which one it is connected to, as ``server_of`` finds when it connects."""
+        """Which one it is connected to, as `server_of` finds when it connects."""
         self._patience_s = patience_s
-        self._server_of = server_of
         self.failures = Failures()
         self._connection: Connection | None = None
         self._thread = self._make_thread("database-lease")
@@ -298,24 +298,34 @@ class PostgresSession:
         with self.failures.translated():
             await self._thread.run(partial(self._wait, timeout_s))
 
+    async def disconnect(self) -> None:
+        """Drop the connection; the next call makes another one, perhaps to another server."""
+        await self._thread.run(self._drop)
+
     def close(self) -> None:
         """Finish what runs, and disconnect."""
         self._patience_s = min(self._patience_s, _LAST_PATIENCE_S)
         self._thread.close()
-        _drop(self._connection)
+        self._drop()
 
     def _make_thread(self, name: str) -> WriterThread:
         return WriterThread(name)
 
     def _make_engine(self, address: DatabaseAddress) -> Engine:
         options = {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
-        return _make_engine(address, options, connected=self._greet)
+        return _make_engine(address, options, lambda: self._patience_s, connected=self._greet)
 
     def _greet(self, connection: "psycopg.Connection[Any]") -> None:
-        self.server = self._server_of(connection)
+        """Listen, and read which server this is; one in recovery takes no transactions.
+
+        The race: a replica is promoted between the two. To listen comes first, since a session that
+        began on a replica would find that it is none only once it has a tenure.
+        """
         connection.execute("LISTEN tidegauge")
-        if isinstance(connection, ImpatientConnection):
-            connection.find_patience_s = lambda: self._patience_s
+        self.server = server_of(connection)
+        if not self.server:
+            msg = "the server is in recovery: it is a replica, or has not started yet"
+            raise psycopg.OperationalError(msg)
 
     def _connect(self) -> Connection:
         self._connection = self._connection or self._engine.connect()
@@ -337,19 +347,28 @@ class PostgresSession:
     @contextmanager
     def _dropping_if_lost(self) -> Iterator[Connection]:
         """Lend the connection; an error costs it, and so all of its state."""
-        connection = self._connect()
         try:
-            yield connection
+            yield self._connect()
         except BaseException:
-            self._connection = None
-            _drop(connection)
+            self._drop()
             raise
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        _drop(connection)
+
+
+def server_of(connection: "psycopg.Connection[Any]") -> str:
+    """Return which server this is, as `migration.SERVER` has it; empty if it is in recovery."""
+    row = connection.execute(migration.SERVER).fetchone()
+    return "" if row is None else str(row[0])
 
 
 def upgrade_schema(address: DatabaseAddress) -> None:
     """Bring the schema up to date; two that try at once do it one after another."""
     _wait_for_name(address.url.host)
-    engine = _make_engine(address, {"isolation_level": "READ COMMITTED", "poolclass": NullPool})
+    options = {"isolation_level": "READ COMMITTED", "poolclass": NullPool}
+    engine = _make_engine(address, options, lambda: inf)
     try:
         with engine.begin() as connection:
             connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
@@ -414,6 +433,7 @@ def _drop(connection: Connection | None) -> None:
 def _make_engine(
     address: DatabaseAddress,
     options: dict[str, Any],
+    patience_s: _Patience,
     *,
     dial: Callable[..., ImpatientConnection] = ImpatientConnection.connect,
     connected: Callable[["psycopg.Connection[Any]"], None] = lambda _connection: None,
@@ -433,7 +453,9 @@ def _make_engine(
     def connect(
         _dialect: object, _record: object, _args: object, named: dict[str, Any]
     ) -> ImpatientConnection:
-        return dial(**named)
+        connection = dial(**named)
+        connection.find_patience_s = patience_s  # in force before the first statement
+        return connection
 
     @event.listens_for(engine, "connect")
     def prepare(connection: psycopg.Connection[Any], _record: object) -> None:

@@ -12,13 +12,14 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 
-from controller.cluster import FileLock, Lease, Right, lease
+from controller.cluster import FileLock, Lease, Right
 from controller.database import (
     Database,
     DatabaseAddress,
     Fence,
     PostgresDatabase,
     PostgresSession,
+    server_of,
 )
 from controller.database.sqlite import SqliteDatabase
 from controller.database.writer_thread import WriterThread
@@ -115,16 +116,16 @@ class _NoLock:
 
 
 class _Server:
-    """Answers `controller.cluster.lease.server_of`."""
+    """Answers `server_of`."""
 
     def __init__(self, disk: Disk) -> None:
-        self.timeline = disk.timeline
+        self.server = disk.server
 
     def execute(self, _text: str) -> "_Server":
         return self
 
     def fetchone(self) -> tuple[str]:
-        return (self.timeline,)
+        return (self.server,)
 
 
 class _Connection:
@@ -179,7 +180,7 @@ class _Connection:
         self.locked = lease_id
 
     def replace(self, lease_id: str) -> None:
-        """Wait until nobody has locked the row that is to be deleted."""
+        """Wait until nobody has locked the row that is to get another id."""
         if not self._disk.is_locked(lease_id):
             return
         now_s = self._disk.loop.time()
@@ -274,7 +275,9 @@ class _Shared(_Connection, PostgresDatabase):
         super().commit()
         self._disk.note_commit(self.name)
 
-    def _make_engine(self, _address: object, options: dict[str, Any]) -> Engine:
+    def _make_engine(
+        self, _address: object, options: dict[str, Any], _patience_s: object
+    ) -> Engine:
         return self.engine(options.get("poolclass", QueuePool))
 
     def _transaction(self, work: Callable[[Connection], _T], *, is_pipelined: bool) -> _T:
@@ -301,9 +304,7 @@ class _Session(_Connection, PostgresSession):
     def __init__(self, disk: Disk, patience_s: float) -> None:
         self._disk = disk
         _Connection.__init__(self)
-        PostgresSession.__init__(
-            self, _ADDRESS, patience_s=patience_s, server_of=lease.server_of
-        )
+        PostgresSession.__init__(self, _ADDRESS, patience_s=patience_s)
 
     async def until_notice(self, timeout_s: float) -> None:
         noticed = asyncio.Event()
@@ -325,7 +326,7 @@ class _Session(_Connection, PostgresSession):
 
     def _connected(self) -> None:
         super()._connected()
-        self.server = self._server_of(_Server(self._disk))  # type: ignore[arg-type]
+        self.server = server_of(_Server(self._disk))  # type: ignore[arg-type]
 
     def _make_engine(self, _address: object) -> Engine:
         return self.engine(NullPool)

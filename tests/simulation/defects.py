@@ -243,7 +243,7 @@ def lease_of_a_suspended_machine() -> Any:
 @_defect("stands by", controllers=3, about="holding")
 def taken_without_its_number() -> Any:
     """A lease is taken although it has been renewed meanwhile."""
-    return _in(lease, "_DELETE_SEEN", "DELETE FROM holder WHERE id = %s AND %s >= 0")
+    return _in(lease, "_REPLACE", lease._REPLACE.replace("AND number = %s", "AND %s >= 0"))
 
 
 @_defect("take-over", controllers=3, about="holding")

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import psycopg
 from sqlalchemy import Engine, event
 
+_FORMER_ID = {8: 6, 3: 2}
+"""Where the id of the row stands among the values, of a take-over and of a leave."""
 _NOTHING = "SELECT 1 WHERE 0"
 _WHOLE = (
     (re.compile(r"FROM pg_stat_activity WHERE pid = pg_backend_pid"), "SELECT 1, 1"),
@@ -35,7 +37,7 @@ class Listener(Protocol):
         """Lock the row of a lease."""
 
     def replace(self, lease_id: str) -> None:
-        """Be about to delete the row of a lease."""
+        """Be about to give the row of a lease another id."""
 
     def end_sessions(self, name: str) -> None:
         """End sessions that are in a transaction."""
@@ -68,8 +70,8 @@ class Speech:
             return _NOTHING, ()
         if "application_name = " in text:
             self._listener.end_sessions(*values)
-        if text.startswith("DELETE FROM holder"):
-            self._listener.replace(values[0])
+        if text.startswith("UPDATE holder SET id"):
+            self._listener.replace(values[_FORMER_ID[len(values)]])
         for pattern, whole in _WHOLE:
             if pattern.search(text):
                 return whole, ()

@@ -47,7 +47,7 @@ SAID = (
     "no lease",
     "does not",
     "nothing for",
-    "on timeline",
+    "on server",
     "taken changes back",
     "lock timeout",
 )
@@ -137,7 +137,7 @@ class Disk:
         """Those that are in a transaction."""
         self.crashes = 0
         self.crashed_s = 0.0
-        self.timeline = "1"
+        self.server = "1"
         self.transactions = 0
         self.refusals: Counter[int] = Counter()
         """Transactions that it refused, by second."""
@@ -244,7 +244,7 @@ class Disk:
         self._end(self.begun)
         self.connection.execute("UPDATE holder SET number = max(0, number - ?)", (takes_back,))
         if is_promoted:
-            self.timeline = f"{self.crashes + 1}"
+            self.server = f"{self.crashes + 1}"
         self.crashed_s = self.loop.time()
 
     def _end(self, sessions: list[Session]) -> None:
@@ -286,4 +286,5 @@ def _empty_database() -> bytes:
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     with engine.begin() as opened:
         migration.upgrade(opened, "the simulation")
+        opened.exec_driver_sql("INSERT INTO holder VALUES (1, 'nobody', '', 0, 0, TRUE, '1')")
     return connection.serialize()

@@ -27,7 +27,7 @@ CREATE TABLE listening (
 );
 CREATE TABLE holder (
     one INTEGER NOT NULL, id TEXT NOT NULL, address TEXT NOT NULL, lease_ms BIGINT NOT NULL,
-    number BIGINT NOT NULL, PRIMARY KEY (one), UNIQUE (id), CONSTRAINT one_holder CHECK (one = 1)
+    number BIGINT NOT NULL, is_free BOOLEAN NOT NULL, server TEXT NOT NULL, PRIMARY KEY (one), UNIQUE (id), CONSTRAINT one_holder CHECK (one = 1)
 );
 CREATE TABLE reader_groups (
     scope TEXT NOT NULL, reader_group TEXT NOT NULL, settings TEXT NOT NULL,
