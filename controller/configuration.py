@@ -76,7 +76,9 @@ class _FailOver(BaseModel):
     lease_ms: int = Field(
         3_000,
         ge=500,
-        description="Another controller takes over from this one once it is silent for 1.1 times this.",
+        le=60_000,
+        description="Another controller takes over from this one once it is silent for 1.1 times this. "
+        "Give all controllers of a database the same.",
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 
 from controller.cluster import Right
 from controller.commit.sequencer import UNCERTAIN, log_failure
@@ -33,8 +34,8 @@ class Process:
     def __init__(self, settings: ServeSettings, right: Right) -> None:
         self.on_start: Callable[[], None] = lambda: None
         """Called whenever all streams are read back."""
-        self.on_stand_by: Callable[[], None] = lambda: None
-        """Called if the lease on the database is in force when this one begins."""
+        self.on_stand_by: Callable[[str], None] = lambda _awaited: None
+        """Called with what it waits for, if it does not hold the database soon after it began."""
         self.settings = settings
         self.right = right
         self.metrics = Metrics()
@@ -58,7 +59,7 @@ class Process:
         await asyncio.wait(ways, timeout=_QUICK_START_S, return_when=asyncio.FIRST_COMPLETED)
         started.cancel()
         if not (self.is_taking_over or self._living.done()):
-            self.on_stand_by()
+            self.on_stand_by(self.right.awaited)
 
     def supervise(self, task: "asyncio.Task[None]") -> None:
         """Log if a task fails that is to run as long as the process, and report it to probes."""
@@ -165,7 +166,10 @@ class Process:
         database = await self.right.open()
         parts = compose(self.settings, database, right=self.right, metrics=self.metrics)
         self.tenure = Tenure(parts)
+        began = monotonic()
         await self.tenure.start()
+        figures = {"streams": len(parts.registry), "read_s": round(monotonic() - began, 2)}
+        _log.info("has read all streams back", extra=figures)
 
     async def _end_tenure(self) -> None:
         tenure, self.tenure = self.tenure, None

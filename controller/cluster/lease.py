@@ -128,6 +128,8 @@ class Lease:
         self.name = session.name
         self.holder = ""
         """Where the controller is reached that holds the database; empty if nobody knows."""
+        self.awaited = ""
+        """What a standby waits for."""
         self._session = session
         self._open_database = open_database
         self._address = address
@@ -142,7 +144,7 @@ class Lease:
         """The longest lease that it ever saw, its own included."""
         self._doubt = ""
         """Why memory may be ahead of the database."""
-        self._problems = LogOnce(_log)
+        self._problems, self._unequal = LogOnce(_log), LogOnce(_log)
 
     @property
     def is_certain(self) -> bool:
@@ -152,7 +154,7 @@ class Lease:
     async def acquire(self) -> None:
         """Stand by until this controller has the lease."""
         seen: _Row | None = _NOT_SEEN
-        since = boot_s()
+        since, self.awaited = boot_s(), "the database has not answered yet"
         while True:
             sent = boot_s()
             try:
@@ -164,7 +166,7 @@ class Lease:
                     if await self._take(found):
                         break
                     seen = _NOT_SEEN
-                self._stand_by_for(found)
+                self._stand_by_for(found, since)
                 await self._session.until_notice(_PERIOD_S)
             except TidegaugeError as error:
                 # The next connection may lead to another server: see above.
@@ -175,7 +177,10 @@ class Lease:
         self._certain_until = sent + self._lease_s
         self.holder = ""
         self._problems.end()
-        _log.info("holds the database", extra=self._extra)
+        waited_s = round(boot_s() - since, 1)
+        former = "" if found is None else found.address
+        more = {"former": former, "waited_s": waited_s, **self._extra}
+        _log.info("holds the database: %s", _reason_for(found), extra=more)
 
     async def keep(self) -> None:
         """Renew the lease until it is lost."""
@@ -223,10 +228,11 @@ class Lease:
 
         The session ends with that: what follows begins with what its server says then.
         """
-        self._certain_until, self.holder = 0.0, ""
-        holder, self._id = self._id, ""
+        extra, holder = self._extra, self._id
+        self._certain_until, self.holder, self._id = 0.0, "", ""
         try:
             if holder:
+                _log.info("leaves the database", extra=extra)
                 await self._session.run(partial(self._free, holder=holder))
         finally:
             await self._session.disconnect()
@@ -242,7 +248,7 @@ class Lease:
             self._doubt = (
                 f"the database is on server {found or 'in recovery'}, not {self._server}"
             )
-            raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
+            raise LeaseLostError(self._doubt)
 
     @property
     def _extra(self) -> dict[str, str]:
@@ -253,16 +259,29 @@ class Lease:
         """Return whether nobody can be certain any more who had the row that is seen."""
         if found is not None:
             self._longest_ms = max(self._longest_ms, found.lease_ms)
+            self._warn_of_another_lease(found)
             if found.is_free and found.server == self._session.server:
                 return True
         return waited_s * 1_000 >= _PATIENCE_OF_STANDBYS * self._longest_ms
+
+    def _warn_of_another_lease(self, found: _Row) -> None:
+        own_ms = round(self._lease_s * 1_000)
+        if found.address not in {"", self._address} and found.lease_ms != own_ms:
+            self._unequal.log(
+                f"{found.address} has --lease-ms {found.lease_ms}, and this controller {own_ms}: "
+                "give all controllers of a database the same"
+            )
 
     def _free(self, connection: Connection, holder: str) -> None:
         freed = (str(uuid4()), self._session.server, holder)
         if connection.exec_driver_sql(_LEAVE, freed).rowcount:
             connection.exec_driver_sql("NOTIFY tidegauge")
 
-    def _stand_by_for(self, found: _Row | None) -> None:
+    def _stand_by_for(self, found: _Row | None, since: float) -> None:
+        left_s = since + _PATIENCE_OF_STANDBYS * self._longest_ms / 1_000 - boot_s()
+        self.awaited = (
+            f"the lease on the database is in force for {left_s:.1f} s more, unless it is renewed"
+        )
         address = "" if found is None else found.address
         if address == self._address:  # its own, before it was killed: nobody can be sent there
             address = ""
@@ -285,7 +304,7 @@ class Lease:
         number = connection.exec_driver_sql(_AWAIT_COMMITS, (holder,)).scalar()
         if number is not None and number < self._number:
             self._doubt = "the database has taken changes back"
-            raise LeaseLostError(self._doubt) from ConnectionError(self._doubt)
+            raise LeaseLostError(self._doubt)
 
 
 def open_lease(address: DatabaseAddress, settings: ServeSettings) -> Lease:
@@ -320,6 +339,17 @@ def _close(opening: "asyncio.Future[Database]") -> None:
 def _read(connection: Connection) -> _Row | None:
     row = connection.exec_driver_sql(_READ).first()
     return None if row is None else _Row(*row)
+
+
+def _reason_for(former: _Row | None) -> str:
+    """Return why a take-over was due."""
+    if former is None:
+        return "the row of its holder was gone"
+    if former.is_free:
+        return "nobody held it"
+    return (
+        "its lease ran out" if former.address else "its holder was lost, or the schema upgraded"
+    )
 
 
 def _end_stuck(connection: Connection, holder: str) -> None:

@@ -12,7 +12,7 @@ from controller.database import Database, DatabaseUnusableError
 class FileLock:
     """The right of the process that has opened the file, from start to end."""
 
-    holder = ""
+    holder = awaited = ""
     is_certain = True
 
     def __init__(self, database: Database) -> None:

@@ -64,7 +64,8 @@ class Failures:
             raise refusal_of(error.orig) from error
         except (OutcomeUnknownError, UnavailableError) as error:
             cause = error.__cause__
-            self._log(cause.orig if isinstance(cause, DBAPIError) else cause)
+            if not isinstance(error, LeaseLostError):
+                self._log(cause.orig if isinstance(cause, DBAPIError) else cause)
             raise
         if writes:
             self._said.end()

@@ -17,7 +17,13 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError
 
 from controller.database import migration
-from controller.database.failures import Failures, is_lost, reason_of, refusal_of
+from controller.database.failures import (
+    Failures,
+    LeaseLostError,
+    is_lost,
+    reason_of,
+    refusal_of,
+)
 from controller.database.interface import (
     READERS,
     Database,
@@ -207,7 +213,7 @@ class PostgresDatabase(Database):
     def _dial(self, **named: Any) -> ImpatientConnection:  # noqa: ANN401 (psycopg's)
         """Make a connection, unless the tenure ends: a server that hangs takes its time."""
         if self._longest_silence_s < inf:
-            raise UnavailableError(_ENDING) from ConnectionError(_ENDING)
+            raise LeaseLostError(_ENDING)
         return ImpatientConnection.connect(**named)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:

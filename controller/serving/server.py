@@ -94,8 +94,7 @@ def serve(settings: ServeSettings) -> None:
         say(f"database {app.process.right.name}")
         url = f"{scheme}://{show_address(host, port)}"
         reached = settings.advertise_url or url
-        line = f"standing by at {reached}: the lease on the database is in force"
-        app.process.on_stand_by = partial(say, line)
+        app.process.on_stand_by = lambda awaited: say(f"standing by at {reached}: {awaited}")
         app.process.on_start = partial(say, f"serving  {url}  (docs: /docs)")
         config = uvicorn.Config(
             app,
