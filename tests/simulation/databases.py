@@ -182,6 +182,7 @@ class _Connection:
     def replace(self, lease_id: str) -> None:
         """Wait until nobody has locked the row that is to get another id."""
         if not self._disk.is_locked(lease_id):
+            self._disk.keep_holder()
             return
         now_s = self._disk.loop.time()
         self._locked_since = now_s if self._locked_since is None else self._locked_since

@@ -235,6 +235,30 @@ def lease_of_the_standby() -> Any:
 
 
 @_defect("stands by", controllers=3, about="holding")
+def free_of_any_server() -> Any:
+    """Whoever stands by takes a free row at once, though it was written on another server."""
+    is_over = Lease._is_over
+
+    def is_free_anywhere(self: Lease, found: Any, *, waited_s: float) -> bool:
+        return (found is not None and found.is_free) or is_over(self, found, waited_s=waited_s)
+
+    return _in(Lease, "_is_over", is_free_anywhere)
+
+
+@_defect("stands by", controllers=3, about="holding")
+def wait_that_outlives_its_connection() -> Any:
+    """Whoever stands by goes on with its wait on another connection."""
+    is_over, firsts = Lease._is_over, dict[Lease, tuple[Any, float]]()
+
+    def has_waited(self: Lease, found: Any, *, waited_s: float) -> bool:
+        if waited_s >= 0 and firsts.get(self, (None,))[0] != found:
+            firsts[self] = found, clocks.boot_s()
+        return is_over(self, found, waited_s=clocks.boot_s() - firsts[self][1])
+
+    return _in(Lease, "_is_over", has_waited)
+
+
+@_defect("stands by", controllers=3, about="holding")
 def lease_of_a_suspended_machine() -> Any:
     """A lease goes by a clock that stands while the machine is suspended."""
     return _in(lease, "boot_s", time.monotonic)

@@ -138,6 +138,8 @@ class Disk:
         self.crashes = 0
         self.crashed_s = 0.0
         self.server = "1"
+        self._former_holders: list[tuple[Any, ...]] = []
+        """What the row of the lease was before each change of hands."""
         self.transactions = 0
         self.refusals: Counter[int] = Counter()
         """Transactions that it refused, by second."""
@@ -238,13 +240,27 @@ class Disk:
         """Whether a transaction has locked the row of a lease."""
         return any(session.locked == lease for session in self.begun)
 
-    def crash(self, *, takes_back: int, is_promoted: bool) -> None:
-        """End all connections, take renewals back, and perhaps go on as another server."""
+    def keep_holder(self) -> None:
+        """Remember the row of the lease, which is about to change hands."""
+        self._former_holders += self.look("SELECT * FROM holder")
+
+    def crash(self, *, takes_back: int, is_promoted: bool, loses_hands: int = 0) -> None:
+        """End all connections, take renewals back, and perhaps go on as another server.
+
+        That one may lack the latest changes of hands, as an asynchronous replica does. What else it
+        lacked is tried with real replicas: `tests.faults.test_replicas`.
+        """
         self.crashes += 1
         self._end(self.begun)
         self.connection.execute("UPDATE holder SET number = max(0, number - ?)", (takes_back,))
         if is_promoted:
             self.server = f"{self.crashes + 1}"
+            lost = self._former_holders[-loses_hands:] if loses_hands else []
+            if lost:
+                self.connection.execute("DELETE FROM holder")
+                self.connection.execute(
+                    "INSERT INTO holder VALUES (?, ?, ?, ?, ?, ?, ?)", lost[0]
+                )
         self.crashed_s = self.loop.time()
 
     def _end(self, sessions: list[Session]) -> None:

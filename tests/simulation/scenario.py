@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tests.simulation import clients
-from tests.simulation.cluster import Controller
+from tests.simulation.cluster import LEASE_MS, Controller
 from tests.simulation.disk import Disk, Stuck
 from tests.simulation.judge import look
 from tests.simulation.ledger import GroupBook, StreamBook
@@ -382,9 +382,19 @@ def _hinder(world: World) -> None:
 
 
 def _crash(world: World) -> None:
-    """Let the database start again without the latest renewals, or another one take its place."""
+    """Let the database start again without the latest renewals, or another one take its place.
+
+    The holder may not hear of the other one for as long as its lease.
+    """
     chance = world.choices.of("crashes")
-    world.disk.crash(takes_back=chance.randrange(6), is_promoted=chance.random() < 0.5)
+    takes_back, is_promoted = chance.randrange(6), chance.random() < 0.5
+    holder = next((one for one in world.controllers if one.holds), None)
+    world.disk.crash(
+        takes_back=takes_back, is_promoted=is_promoted, loses_hands=chance.randrange(3)
+    )
+    if is_promoted and holder is not None and chance.random() < 0.5:
+        until_s = world.loop.time() + chance.uniform(0.5, 2) * LEASE_MS / 1_000
+        world.disk.stuck[holder.name] = Stuck(until_s, 0, is_lease_alone=False)
 
 
 def _refuse(world: World) -> None:
