@@ -81,6 +81,15 @@ reader_groups = Table(
     Column("state", Text, nullable=False),
 )
 
+identity = Table(
+    "identity",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    CheckConstraint("one = 1", name="one_identity"),
+)
+"""Which database this is, in the only row: a random id of the first revision, never changed."""
+
 holder = Table(
     "holder",
     metadata,

@@ -71,6 +71,7 @@ _PATIENCE_OF_STANDBYS = 1.1
 _LONGEST_WAIT_MS = 1_000
 """Of a take-over for a lock; then the sessions of the former holder are ended once more."""
 _READ = "SELECT id, address, lease_ms, number, is_free, server FROM holder"
+_READ_ID = "SELECT id FROM identity"
 _END_STUCK = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
     "AND usename = current_user AND application_name = %s AND state <> 'idle'"
@@ -130,6 +131,8 @@ class Lease:
         """Where the controller is reached that holds the database; empty if nobody knows."""
         self.awaited = ""
         """What a standby waits for."""
+        self.identity = ""
+        """Of the database: its stored id, system identifier and oid; empty until it has answered."""
         self._session = session
         self._open_database = open_database
         self._address = address
@@ -155,9 +158,14 @@ class Lease:
         """Stand by until this controller has the lease."""
         seen: _Row | None = _NOT_SEEN
         since, self.awaited = boot_s(), "the database has not answered yet"
+        self.identity = ""
         while True:
             sent = boot_s()
             try:
+                if not self.identity:
+                    stored_id = await self._session.run(_read_id)
+                    # A promotion changes the timeline, and nothing else.
+                    self.identity = " ".join([stored_id, *self._session.server.split()[1:]])
                 found = await self._session.run(_read)
                 if found != seen:
                     seen, since = found, boot_s()
@@ -170,7 +178,7 @@ class Lease:
                 await self._session.until_notice(_PERIOD_S)
             except TidegaugeError as error:
                 # The next connection may lead to another server: see above.
-                seen, self.holder = _NOT_SEEN, ""
+                seen, self.holder, self.identity = _NOT_SEEN, "", ""
                 self._problems.log(f"cannot take over yet: {error}")
                 await asyncio.sleep(_PERIOD_S)
         self._number, self._doubt, self._server = 0, "", self._session.server
@@ -339,6 +347,10 @@ def _close(opening: "asyncio.Future[Database]") -> None:
 def _read(connection: Connection) -> _Row | None:
     row = connection.exec_driver_sql(_READ).first()
     return None if row is None else _Row(*row)
+
+
+def _read_id(connection: Connection) -> str:
+    return str(connection.exec_driver_sql(_READ_ID).scalar())
 
 
 def _reason_for(former: _Row | None) -> str:

@@ -6,7 +6,7 @@ so nobody stands by, and nobody loses.
 
 import asyncio
 
-from controller.database import Database, DatabaseUnusableError
+from controller.database import Database, DatabaseUnusableError, SqliteDatabase
 
 
 class FileLock:
@@ -15,8 +15,8 @@ class FileLock:
     holder = awaited = ""
     is_certain = True
 
-    def __init__(self, database: Database) -> None:
-        self.name = database.name
+    def __init__(self, database: SqliteDatabase) -> None:
+        self.name, self.identity = database.name, database.stored_id
         self._database: Database | None = database
 
     async def acquire(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from controller.database import migration
@@ -23,6 +23,7 @@ from controller.database.interface import (
     DatabaseInUseError,
     DatabaseUnusableError,
 )
+from controller.schema import identity
 
 _T = TypeVar("_T")
 _PAGE_BYTES = 4_096  # of SQLite, by default
@@ -39,6 +40,8 @@ class SqliteDatabase(Database):
 
     It refuses to grow beyond ``max_bytes``; 0 is no limit.
     """
+
+    stored_id = ""
 
     def __init__(self, address: DatabaseAddress, *, max_bytes: int = 0) -> None:
         path = Path(address.url.database or "").resolve()
@@ -155,6 +158,7 @@ class SqliteDatabase(Database):
         try:
             with self._engine.begin() as connection:
                 migration.upgrade(connection, self.name)
+                self.stored_id = connection.execute(select(identity.c.id)).scalar_one()
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from error

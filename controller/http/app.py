@@ -38,6 +38,7 @@ from controller.http.timing import OTHER, ROUTE, Timing
 from controller.metrics.health import READING
 from controller.process import Process
 from controller.tenure import Tenure
+from tidegauge.client.addresses import DATABASE_HEADER
 from tidegauge.errors import (
     BodyTooLargeError,
     ProblemError,
@@ -164,6 +165,8 @@ class ControllerApp:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         tenure, path = self.process.tenure, scope["path"]
+        if tenure is None or path == "/readyz":
+            send = self._naming_the_database(send)
         try:
             # What can be refused is, before anything of a body came.
             if self._checks_host:
@@ -213,6 +216,17 @@ class ControllerApp:
             await self._ask_framework(scope, receive, checked)
         except _UncertainError:
             await send_problem(send, UnavailableError(UNCERTAIN))
+
+    def _naming_the_database(self, send: Send) -> Send:
+        """Let an answer say which database it is of, for whoever is sent from one controller to another."""
+        named = DATABASE_HEADER.lower().encode(), self.process.right.identity.encode()
+
+        async def name(message: Message) -> None:
+            if message["type"] == "http.response.start" and named[1]:
+                message["headers"] = [*message["headers"], named]
+            await send(message)
+
+        return name
 
     def _hot_paths(self, tenure: Tenure) -> Sequence[ReportsApp]:
         if not tenure.hot_paths:

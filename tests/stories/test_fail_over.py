@@ -28,6 +28,14 @@ def test_a_standby_answers_probes_and_sends_all_other_callers_to_the_holder(
     assert (unready.status_code, unready.json()["reasons"]) == (503, [reason])
     assert "tidegauge_holds_database 0.0" in standby.metrics()
     assert "tidegauge_holds_database 1.0" in holder.metrics()
+    # Of a copy beside it the stored id is the same, and the rest another one.
+    (database,) = two.query(
+        "SELECT id, (SELECT system_identifier FROM pg_control_system())::text, oid::text "
+        "FROM identity, pg_database WHERE datname = current_database()"
+    )
+    for url in (f"{holder.url}/readyz", f"{standby.url}/readyz", f"{standby.url}/v1/streams"):
+        assert httpx.get(url).headers["tidegauge-database"] == " ".join(database)
+    assert "tidegauge-database" not in httpx.get(f"{holder.url}/v1/streams").headers
     page = httpx.get(f"{standby.url}/").json()
     assert (page["streams"], page["links"]["holder"]) == ([], holder.url)
     for method, path in (("GET", "/v1/streams?limit=1"), ("DELETE", "/v1/streams/a/b%20c")):

@@ -52,6 +52,13 @@ def api(database_url: str) -> Iterator[Api]:
         yield api
 
 
+def test_readiness_names_the_database(api: Api, database_url: str) -> None:
+    with connected(database_url) as connection:
+        stored_id = connection.exec_driver_sql("SELECT id FROM identity").scalar_one()
+    named = api.client.get("/readyz").headers["tidegauge-database"].split()
+    assert (named[0], len(named)) == (stored_id, 1 if "sqlite" in database_url else 3)
+
+
 def test_many_may_ask_at_once_again_and_again(database_url: str) -> None:
     async def scene() -> list[str]:
         async with in_process(ServeSettings(database_url=database_url)) as (app, _):

@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 
 from tidegauge.errors import TidegaugeError
 
+DATABASE_HEADER = "Tidegauge-Database"
+"""Names the database of a controller: in its answers to `/readyz`, and in all while it stands by."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z", re.ASCII)
 
 

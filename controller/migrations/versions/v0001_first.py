@@ -1,5 +1,7 @@
 """The first schema."""
 
+from uuid import uuid4
+
 from alembic import op
 
 revision = "first"
@@ -24,6 +26,9 @@ CREATE TABLE changelog (
 CREATE TABLE listening (
     one INTEGER NOT NULL, listening_ms BIGINT NOT NULL, PRIMARY KEY (one),
     CONSTRAINT one_stamp CHECK (one = 1)
+);
+CREATE TABLE identity (
+    one INTEGER NOT NULL, id TEXT NOT NULL, PRIMARY KEY (one), CONSTRAINT one_identity CHECK (one = 1)
 );
 CREATE TABLE holder (
     one INTEGER NOT NULL, id TEXT NOT NULL, address TEXT NOT NULL, lease_ms BIGINT NOT NULL,
@@ -83,5 +88,6 @@ def upgrade() -> None:
         tables = tables.replace(written, meant)
     for statement in tables.split(";"):
         op.execute(statement)
+    op.execute(f"INSERT INTO identity VALUES (1, '{uuid4()}')")  # noqa: S608 (no value of others)
     if dialect == "postgresql":
         op.execute(_FENCE)
