@@ -10,7 +10,11 @@ import typing
 
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
-from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.outage import (
+    ServiceUnreachableError,
+    TwoServicesError,
+    UnexpectedAnswerError,
+)
 from tidegauge.windows import TimeWindow
 
 # Importable from here, too, but at home in tidegauge.errors.
@@ -95,6 +99,7 @@ __all__ = [
     "StreamWorkList",
     "TimeWindow",
     "TooManyIntervalsError",
+    "TwoServicesError",
     "UnexpectedAnswerError",
     "WatermarkTimeoutError",
 ]

@@ -11,7 +11,11 @@ import typing
 
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
-from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.outage import (
+    ServiceUnreachableError,
+    TwoServicesError,
+    UnexpectedAnswerError,
+)
 
 # Importable from here, too, but at home in tidegauge.errors.
 _ERRORS = [
@@ -76,6 +80,7 @@ __all__ = [
     "TimeReporter",
     "Transaction",
     "TransactionOpenError",
+    "TwoServicesError",
     "UnexpectedAnswerError",
     "Writer",
     "WriterClosedError",

@@ -3,15 +3,23 @@
 import asyncio
 import re
 import socket
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Self
 
 import httpx
 import pytest
 from pydantic import BaseModel
 
 from tests.server import free_port
-from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.outage import (
+    ServiceUnreachableError,
+    TwoServicesError,
+    UnexpectedAnswerError,
+)
 from tidegauge.client.route import RedirectError, target_of
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
@@ -29,16 +37,25 @@ class _Hosts(httpx.MockTransport):
     """What hosts answer in turn, of which the last goes on, and what each was asked.
 
     A number is the status of a page for people, an address that of the holder a standby points to.
+    Each names the database ``one`` but for those that ``databases`` says.
     """
 
-    def __init__(self, **turns: list[int | str | httpx.TransportError | None]) -> None:
+    def __init__(
+        self,
+        databases: Mapping[str, str] = MappingProxyType({}),
+        **turns: list[int | str | httpx.TransportError | None],
+    ) -> None:
         super().__init__(self._answer)
+        self.databases = dict(databases)
         self.turns = turns
         self.asked: dict[str, list[str]] = {host: [] for host in turns}
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         host, path = request.url.host, request.url.raw_path.decode()
         self.asked[host].append(f"{path} {request.headers.get('authorization')}")
+        named = {"tidegauge-database": self.databases.get(host, "one")}
+        if path == "/readyz" and not isinstance(self.turns[host][0], Exception):
+            return httpx.Response(503, headers=named)
         turn, *later = self.turns[host]
         self.turns[host] = later or [turn]
         match turn:
@@ -52,7 +69,7 @@ class _Hosts(httpx.MockTransport):
                 problem = {"code": "unavailable", "reason": "this controller stands by"}
                 headers = {"content-type": "application/problem+json"}
                 return httpx.Response(503, json=problem, headers=headers)
-        return httpx.Response(307, headers={"location": turn + path})
+        return httpx.Response(307, headers={"location": turn + path} | named)
 
 
 def _ask(
@@ -251,7 +268,7 @@ def test_a_client_that_knows_the_standby_only_is_led_to_the_holder_once() -> Non
     _ask("http://standby", hosts, times=3)
     assert hosts.asked == {
         "standby": ["/v1/w?x=1 Bearer secret"],
-        "holder": ["/v1/w?x=1 Bearer secret"] * 3,
+        "holder": ["/readyz None", *["/v1/w?x=1 Bearer secret"] * 3],
     }
 
 
@@ -283,8 +300,132 @@ def test_a_holder_that_cannot_be_reached_is_named() -> None:
     hosts = _Hosts(standby=["http://gone"], gone=[httpx.ConnectError("refused")])
     refused = _refused("http://standby", hosts, retry_for=AT_ONCE)
     assert (
-        "standby stands by for http://gone (its --advertise-url), which cannot be reached: refused"
+        "standby stands by for http://gone (its --advertise-url), which cannot be used: refused"
     ) in str(refused)
+
+
+CALL = "/v1/w?x=1 Bearer secret"
+PROBE = "/readyz None"
+
+
+@pytest.mark.parametrize(
+    ("named", "said"), [("two", "the database two, not one"), ("", "no database")]
+)
+def test_a_target_that_is_not_this_service_gets_no_token_and_the_own_list_goes_on(
+    named: str, said: str
+) -> None:
+    hosts = _Hosts({"other": named}, standby=["http://other"], other=[HOLDS], holder=[HOLDS])
+    _ask("http://standby,http://holder", hosts, times=2, retry_for=AT_ONCE)
+    assert hosts.asked == {"standby": [CALL], "other": [PROBE], "holder": [PROBE, CALL, CALL]}
+    refused = _refused("http://standby", hosts, retry_for=AT_ONCE)
+    assert isinstance(refused, ServiceUnreachableError)
+    assert "http://standby stands by for http://other (its --advertise-url)" in str(refused)
+    assert f"it is not this service, since its /readyz names {said}" in str(refused)
+
+
+@pytest.mark.parametrize("lost", [httpx.ReadError(""), httpx.ConnectError("")])
+def test_a_target_proves_itself_anew_once_a_connection_to_it_broke(
+    lost: httpx.TransportError,
+) -> None:
+    hosts = _Hosts(standby=["http://holder"], holder=[HOLDS, HOLDS, lost, HOLDS])
+    _ask("http://standby", hosts, times=3, retry=True)
+    assert hosts.asked["holder"] == [PROBE, CALL, CALL, CALL, PROBE, CALL]
+
+
+@pytest.mark.parametrize("answers_first", [False, True])
+def test_a_holder_that_hangs_behind_a_redirect_is_named_as_itself(
+    *, answers_first: bool
+) -> None:
+    hosts = _Hosts(standby=["http://holder"], holder=[httpx.ReadTimeout("")])
+    hosts.turns["holder"][:0] = [HOLDS] * answers_first
+    refused = _refused("http://standby", hosts, times=2, retry_for=AT_ONCE)
+    assert (
+        "http://standby stands by for http://holder (its --advertise-url), which cannot be used: "
+        "the request was sent, but nothing came back in time"
+    ) in str(refused)
+
+
+def test_a_list_that_leads_to_two_services_is_refused_with_both_named() -> None:
+    hosts = _Hosts({"b": "two"}, a=["http://gone"], b=[HOLDS], gone=[httpx.ConnectError("")])
+    refused = _refused("http://a,http://b", hosts, retry=True)
+    assert isinstance(refused, TwoServicesError)
+    assert refused.urls == ("http://a", "http://b")
+    assert hosts.asked["b"] == [PROBE]
+    # As a target, too; and not once what was heard is over.
+    hosts = _Hosts({"b": "two"}, a=["http://b"], b=[HOLDS])
+    assert isinstance(_refused("http://a,http://b", hosts, retry=True), TwoServicesError)
+    hosts = _Hosts(a=["http://gone"], gone=[httpx.ConnectError("")], b=[STANDS_BY, HOLDS])
+    hosts.turns["gone"] = [HOLDS, httpx.ConnectError("")]
+
+    async def scene() -> None:
+        transport = Transport("http://a,http://b", token="secret", transport=hosts)
+        await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
+        hosts.databases = dict.fromkeys("ab", "two")  # restored, or upgraded, elsewhere
+        hosts.turns["b"] = [HOLDS]
+        await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
+        await transport.aclose()
+
+    asyncio.run(scene())
+
+
+def test_who_listens_at_a_proved_address_later_gets_no_token() -> None:
+    async def scene() -> list[str]:
+        async with _Listener() as holder, _Listener() as standby:
+            standby.more = f"location: {holder.url}/v1/w?x=1\r\n"
+            transport = Transport(standby.url, token="secret", retry_for=AT_ONCE)
+            call = partial(
+                transport.request, "GET", "/v1/w", answer=_Answer, retry=True, params={"x": 1}
+            )
+            await call()
+            await call()
+            await holder.end_connections()
+            await call()
+            holder.database = "two"
+            await holder.end_connections()
+            with pytest.raises(ServiceUnreachableError, match="names the database two"):
+                await call()
+            await transport.aclose()
+            return holder.heard
+
+    calls = asyncio.run(scene())
+    assert calls == [PROBE, CALL, CALL, PROBE, CALL, PROBE, PROBE]
+
+
+class _Listener:
+    """Answers every request alike, over connections that stay: with a redirect, or as a holder."""
+
+    def __init__(self) -> None:
+        self.database = "one"
+        self.more = ""
+        self.heard: list[str] = []
+        self._open: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._talk, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end_connections()
+        self._server.close()
+
+    async def end_connections(self) -> None:
+        while self._open:
+            writer = self._open.pop()
+            writer.close()
+            await writer.wait_closed()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.append(writer)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                token = re.search(r"(?i)authorization: (.+)\r", head)
+                self.heard.append(f"{head.split()[1]} {token[1] if token else None}")
+                body = '{"watermark": 1}'
+                answer = f"HTTP/1.1 {307 if self.more else 200} Well\r\n{self.more}"
+                answer += f"tidegauge-database: {self.database}\r\n"
+                writer.write(f"{answer}content-length: {len(body)}\r\n\r\n{body}".encode())
 
 
 @pytest.mark.parametrize(

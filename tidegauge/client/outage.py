@@ -88,3 +88,20 @@ class UnexpectedAnswerError(TidegaugeError):
             f"{url} does not answer like Tidegauge (status {status}{said}): is it the URL of a "
             "service of this version?"
         )
+
+
+class TwoServicesError(TidegaugeError):
+    """Two of the URLs lead to controllers of different databases.
+
+    Attributes
+    ----------
+    urls
+        Both.
+    """
+
+    def __init__(self, *urls: str) -> None:
+        self.urls = urls
+        super().__init__(
+            f"{' and '.join(urls)} are two services, since their databases differ; name the "
+            "controllers of one"
+        )

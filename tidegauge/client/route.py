@@ -17,14 +17,16 @@ class Route:
 
     Attributes
     ----------
-    urls
-        The addresses as they were given.
+    proofs
+        Of each address that named the same database as the standby that redirected there: that
+        database, and the address of the standby.
     """
 
     def __init__(self, urls: list[str]) -> None:
-        self.urls = urls
+        self.proofs: dict[str, tuple[str, str]] = {}
         self._order = list(urls)
         self._holder: str | None = None
+        self._databases: dict[str, str] = {}
 
     def candidates(self) -> list[str]:
         """Return the addresses to ask, each once, the one that answered last first."""
@@ -38,9 +40,22 @@ class Route:
     def demote(self, url: str) -> None:
         """Record that a controller was lost while it answered: it is asked last from now on."""
         self._holder = None
+        self.proofs.pop(url, None)
         if url in self._order:
             self._order.remove(url)
             self._order.append(url)
+
+    def is_strange(self, url: str) -> bool:
+        """Return whether a given address has not said yet which database it is of, and others have."""
+        return url in self._order and url not in self._databases and bool(self._databases)
+
+    def hear(self, url: str, database: str) -> str | None:
+        """Record which database an address names; return a given one that named another."""
+        if url not in self._order:
+            return None
+        self._databases[url] = database
+        differ = (one for one, named in self._databases.items() if named not in {"", database})
+        return next(differ, None) if database else None
 
 
 def target_of(location: str, *, asked: str, path: str) -> str:

@@ -6,6 +6,7 @@ A request is repeated only if the failure is transient *and* repeating it is saf
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache, partial
 from http import HTTPStatus
@@ -22,12 +23,13 @@ from tenacity import (
     wait_random,
 )
 
-from tidegauge.client.addresses import check_token, check_urls
+from tidegauge.client.addresses import DATABASE_HEADER, check_token, check_urls
 from tidegauge.client.outage import (
     RETRY_FOR,
     Log,
     Outage,
     ServiceUnreachableError,
+    TwoServicesError,
     UnexpectedAnswerError,
     log_warning,
 )
@@ -61,7 +63,8 @@ class Transport:
 
     ``url`` is the address of the service, or those of its controllers, separated by commas. If one
     cannot be reached or stands by, the next one is asked. A redirect of a controller that stands by
-    is followed once, with the token, and never from https to http.
+    is followed once, with the token, and never from https to http, to what is known to serve the same
+    database.
 
     While a failure is transient, a request is repeated; ``log`` takes a line when that begins,
     and when the service answers again. ``transport`` carries requests in place of sockets.
@@ -130,6 +133,8 @@ class Transport:
             If it did not answer in time.
         UnexpectedAnswerError
             If something else answered.
+        TwoServicesError
+            If the addresses lead to controllers of different databases.
         ClientClosedError
             If the transport was closed.
         """
@@ -231,16 +236,23 @@ class Transport:
 
     async def _ask_one(self, url: str, path: str, build: _Build) -> httpx.Response:
         """Ask one address, and the one that it redirects to."""
-        response = await self._http(url).send(build(url))
+        if self._route.is_strange(url):
+            await self._hear(url, await self._database_of(url))
+        if url in self._route.proofs:
+            response = await self._follow(url, build, *self._route.proofs[url])
+        else:
+            response = await self._http(url).send(build(url))
         self._first_contact = None
-        holder = url
+        holder, database = url, response.headers.get(DATABASE_HEADER, "")
         location = response.headers.get("location")
-        if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location is not None:
+        if database:
+            await self._hear(url, database)
+        if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location and database:
             try:
                 holder = target_of(location, asked=url, path=path)
             except RedirectError as error:
                 raise httpx.ConnectError(str(error)) from error
-            response = await self._follow(holder, build(holder), asked=url)
+            response = await self._follow(holder, build, database, url)
             if response.status_code == HTTPStatus.TEMPORARY_REDIRECT:
                 reason = (
                     f"{url} redirects to {holder}, which redirects, too: none of them holds"
@@ -251,15 +263,57 @@ class Transport:
         return response
 
     async def _follow(
-        self, holder: str, request: httpx.Request, *, asked: str
+        self, holder: str, build: _Build, database: str, asked: str
     ) -> httpx.Response:
-        """Ask the holder; an error names it, since nobody typed its address."""
+        """Ask the holder, over connections behind which something has named the same database.
+
+        An error names it, since nobody typed its address.
+        """
+        request, proof = build(holder), (database, asked)
+        request.extensions["trace"] = _refuse_to_connect
         try:
-            return await self._http(holder).send(request)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if self._route.proofs.get(holder) == proof:
+                with suppress(_ConnectsError):  # somebody else may listen there now
+                    return await self._http(holder).send(request)
+            await self._prove(holder, database)
+            self._route.proofs[holder] = proof
+            return await self._http(holder).send(build(holder))
+        except httpx.TransportError as error:
+            kind = httpx.ConnectError if is_certainly_not_done(error) else httpx.ReadError
             reason = _reason(error)
-        msg = f"{asked} stands by for {holder} (its --advertise-url), which cannot be reached: {reason}"
-        raise httpx.ConnectError(msg)
+        self._route.demote(holder)
+        msg = f"{asked} stands by for {holder} (its --advertise-url), which cannot be used: {reason}"
+        raise kind(msg)
+
+    async def _prove(self, holder: str, database: str) -> None:
+        """Check that an address leads to a controller of a database; it gets no token before."""
+        found = await self._database_of(holder)
+        await self._hear(holder, found)
+        if found != database:
+            said = f"the database {found}, not {database}" if found else "no database"
+            msg = f"it is not this service, since its /readyz names {said}"
+            raise httpx.ConnectError(msg)
+
+    async def _hear(self, url: str, database: str) -> None:
+        """Take in which database an address names; raise if another one of the list differs."""
+        while (other := self._route.hear(url, database)) is not None:
+            now = ""
+            with suppress(httpx.ConnectError):  # what it named once may be over
+                now = await self._database_of(other)
+            if now not in {"", database}:
+                raise TwoServicesError(other, url)
+            self._route.hear(other, now)
+
+    async def _database_of(self, url: str) -> str:
+        """Ask an address which database it is of, without the token; empty if it does not say."""
+        http = self._http(url)
+        request = http.build_request("GET", f"{url}/readyz", timeout=_CONNECT_S)
+        request.headers.pop("authorization", None)
+        try:
+            answer = await http.send(request)
+        except httpx.TransportError as error:
+            raise httpx.ConnectError(_reason(error)) from error
+        return str(answer.headers.get(DATABASE_HEADER, ""))
 
     def _build(
         self,
@@ -336,6 +390,15 @@ def is_certainly_not_done(error: BaseException) -> bool:
     """Return whether the service did nothing: it was not reached, or says so."""
     refusals = UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
+
+
+class _ConnectsError(Exception):
+    """A request would have gone over a new connection."""
+
+
+async def _refuse_to_connect(event: str, _info: Mapping[str, Any]) -> None:
+    if event == "connection.connect_tcp.started":
+        raise _ConnectsError
 
 
 def _stands_by(response: httpx.Response) -> bool:
