@@ -24,7 +24,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, partial
+from functools import partial
 from math import inf
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -116,7 +116,7 @@ class Disk:
             isolation_level=None,
             cached_statements=512,
         )
-        self.connection.deserialize(_empty_database())
+        self.connection.deserialize(_EMPTY)
         self.intensity = 0.0
         """How often something happens to a transaction: 1 is seldom."""
         self.usual = 1.0
@@ -295,12 +295,15 @@ class Disk:
         return self.connection.execute(query, values).fetchall()
 
 
-@cache
 def _empty_database() -> bytes:
-    """Make the schema once in a process."""
+    """Make the schema."""
     connection = sqlite3.connect(":memory:", factory=UndyingConnection, isolation_level=None)
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     with engine.begin() as opened:
         migration.upgrade(opened, "the simulation")
         opened.exec_driver_sql("INSERT INTO holder VALUES (1, 'nobody', '', 0, 0, TRUE, '1')")
     return connection.serialize()
+
+
+_EMPTY = _empty_database()
+"""Made once, and not in a run: its identity is random."""
