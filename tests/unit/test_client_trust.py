@@ -1,11 +1,15 @@
-"""Clients share what they trust."""
+"""Clients share what they trust, and say what they do not."""
 
+import asyncio
+import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.certificates import Files
-from tidegauge.client.transport import trust_for
+from tidegauge.client.outage import ServiceUnreachableError
+from tidegauge.client.transport import Transport, trust_for
 
 
 def test_authorities_are_read_once_for_each_file_that_the_environment_names(
@@ -25,3 +29,90 @@ def test_authorities_are_read_once_for_each_file_that_the_environment_names(
 def test_no_authority_is_read_where_there_is_no_tls() -> None:
     assert trust_for("http://one") is trust_for("http://https:8470")
     assert trust_for("http://one").get_ca_certs() == []
+
+
+@pytest.mark.parametrize(
+    ("host", "trusts", "end", "said"),
+    [
+        ("127.0.0.1", False, None, "unable to get local issuer certificate; let SSL_CERT_FILE"),
+        ("localhost", True, None, "not valid for 'localhost'; use a name for which it was"),
+        ("127.0.0.1", True, datetime(2020, 1, 1, tzinfo=UTC), "has expired; renew it"),
+        ("127.0.0.1", True, "plain", "write http:// if the service has no certificate"),
+    ],
+)
+def test_tls_that_cannot_be_had_is_told_at_once_with_the_cure(
+    host: str,
+    end: datetime | str | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    trusts: bool,
+) -> None:
+    files = Files(tmp_path, end=end if isinstance(end, datetime) else None)
+    if trusts:
+        monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+
+    async def scene() -> None:
+        async with await _serve(None if end == "plain" else files) as server:
+            port = _port(server)
+            with pytest.raises(ServiceUnreachableError, match=said):
+                await _ask(f"https://{host}:{port}")  # would take a minute
+        async with await _serve(None) as plain:  # and another URL of the list goes on
+            await _ask(f"https://127.0.0.1:{_port(plain)},http://127.0.0.1:{_port(plain)}")
+
+    asyncio.run(scene())
+
+
+def test_a_stream_that_ends_within_a_handshake_is_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    async def scene() -> list[str]:
+        logged: list[str] = []
+        ends = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = _port(ends)
+        asking = asyncio.create_task(_ask(f"https://127.0.0.1:{port}", logged))
+        while not logged:
+            await asyncio.sleep(0.01)
+        ends.close()
+        async with await _serve(files, port):
+            await asking
+        return logged
+
+    begun, ended = asyncio.run(scene())
+    assert begun.endswith("60 s: the connection ended within the TLS handshake")
+    assert "answers again" in ended
+
+
+async def _serve(files: Files | None, port: int = 0) -> asyncio.Server:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10_000)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    context = None
+    if files is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files.both)
+    return await asyncio.start_server(answer, "127.0.0.1", port, ssl=context)
+
+
+def _port(server: asyncio.Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port
+
+
+async def _ask(url: str, logged: list[str] | None = None) -> None:
+    lines: list[str] = [] if logged is None else logged
+    transport = Transport(url, log=lines.append)
+    try:
+        await transport.send("GET", "/v1/streams", retry=True)
+    finally:
+        await transport.aclose()

@@ -5,7 +5,7 @@ A request is repeated only if the failure is transient *and* repeating it is saf
 
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache, partial
@@ -54,6 +54,12 @@ _WAIT_MAX_S = 2.0
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
+_NO_TLS = {ssl.SSLError, ssl.SSLCertVerificationError}
+"""What does not pass; others are of a stream that ends, as one does where a service restarts."""
+_NAME = "use a name for which it was issued"
+_CURES = {10: "renew it", 62: _NAME, 64: _NAME}
+"""By OpenSSL's number: expired, and another name or address."""
+_UNTRUSTED = "let SSL_CERT_FILE name a file with the authority that signed it"
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
@@ -219,7 +225,8 @@ class Transport:
             try:
                 response = await self._ask_one(url, path, build)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                failure = error
+                if failure is None or not is_transient(failure):
+                    failure = error
             except httpx.TransportError:
                 self._first_contact = None
                 self._route.demote(url)
@@ -383,7 +390,9 @@ class Transport:
 def is_transient(error: BaseException) -> bool:
     """Return whether the same request may succeed later."""
     refusals = OutcomeUnknownError | UnavailableError | TooManyWaitingError
-    return isinstance(error, httpx.TransportError | ServiceUnreachableError | refusals)
+    return isinstance(
+        error, httpx.TransportError | ServiceUnreachableError | refusals
+    ) and not any(type(cause) in _NO_TLS for cause in _causes(error))
 
 
 def is_certainly_not_done(error: BaseException) -> bool:
@@ -432,16 +441,35 @@ def _reason(error: BaseException | None) -> str:
 
 def _why_not_connected(error: httpx.ConnectError) -> str:
     """Return what the system says, where the network library only says that it failed."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ExceptionGroup):  # one for each address of the name
-            cause = cause.exceptions[0]
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLError):
+            return _why_no_tls(cause)
         if isinstance(cause, ConnectionRefusedError):
             return "connection refused"
         if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
             return os.strerror(cause.errno).lower()
-        cause = cause.__cause__ or cause.__context__
     return str(error) or type(error).__name__
+
+
+def _why_no_tls(error: ssl.SSLError) -> str:
+    """Return what the library says, and the cure: its own number is none of the system's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        cure = _CURES.get(error.verify_code, _UNTRUSTED)
+        return f"its certificate is refused: {error.verify_message.rstrip('.')}; {cure}"
+    if type(error) not in _NO_TLS:
+        return "the connection ended within the TLS handshake"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return (
+        f"there is no TLS that fits: {reason}; write http:// if the service has no certificate"
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        if isinstance(error, ExceptionGroup):  # one for each address of the name
+            error = error.exceptions[0]
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def trust_for(url: str) -> ssl.SSLContext:
