@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import Files
+from tests.patience import until
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.client.transport import Transport, trust_for
 
@@ -79,8 +80,7 @@ def test_a_stream_that_ends_within_a_handshake_is_a_restart(
         ends = await asyncio.start_server(hang_up, "127.0.0.1", 0)
         port = _port(ends)
         asking = asyncio.create_task(_ask(f"https://127.0.0.1:{port}", logged))
-        while not logged:
-            await asyncio.sleep(0.01)
+        await until(lambda: bool(logged))
         ends.close()
         async with await _serve(files, port):
             await asking
