@@ -148,7 +148,7 @@ class Process:
                 await starting
                 self._started.set()
                 self.on_start()
-                await keeping
+            await keeping
         except TidegaugeError as error:
             _log.error("cannot hold the database: %s", error)
             await self._end_tenure()

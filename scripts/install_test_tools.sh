@@ -4,6 +4,7 @@ packages=""
 command -v strace >/dev/null 2>&1 || packages="strace"
 command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
     packages="$packages postgresql"
+command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
 command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || packages="$packages haproxy"
 command -v wget >/dev/null 2>&1 || packages="$packages wget"
 if ! command -v prometheus >/dev/null 2>&1 || ! command -v promtool >/dev/null 2>&1; then
@@ -29,5 +30,5 @@ if command -v apt-get >/dev/null 2>&1; then
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null &&
         exit 0
 fi
-printf 'The tests trace system calls with strace, start PostgreSQL, HAProxy and Prometheus,\n  fetch a Kafka broker with Maven, and look at pages with Chromium; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
+printf 'The tests trace system calls with strace, start PostgreSQL, PgBouncer, HAProxy and Prometheus,\n  fetch a Kafka broker with Maven, and look at pages with Chromium; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
 exit 1

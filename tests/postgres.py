@@ -18,9 +18,10 @@ from psycopg import sql
 
 from controller import upgrade_database
 from controller.database.migration import SERVER
+from tests.patience import wait_until
 
 _DEBIAN = Path("/usr/lib/postgresql")
-_PORT = 5432
+_PORT, _POOLER_PORT = 5432, 6432
 _START_S = 30.0
 _UP_TO_DATE = "up_to_date"
 _USER = "tidegauge"
@@ -167,6 +168,26 @@ def running_cluster(*, durable: bool = False, port: int | None = None) -> Iterat
             yield cluster
         finally:
             cluster.stop(signal.SIGQUIT)
+
+
+@contextmanager
+def pooled(cluster: Cluster, database_url: str, mode: str) -> Iterator[str]:
+    """Start PgBouncer in front of a cluster, and yield the address of a database behind it."""
+    program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+    file = cluster.directory / "pgbouncer.ini"
+    file.write_text(
+        f"[databases]\n* = host={cluster.directory} user={_USER}\n[pgbouncer]\npool_mode = {mode}\n"
+        f"listen_port = {_POOLER_PORT}\nunix_socket_dir = {cluster.directory}\nauth_type = any\n"
+    )
+    command = [program, "--quiet", str(file)]
+    with subprocess.Popen(command, cwd=cluster.directory, **_as_owner()) as process:
+        try:
+            socket = cluster.directory / f".s.PGSQL.{_POOLER_PORT}"
+            wait_until(lambda: socket.exists() or process.poll() is not None)
+            yield f"{database_url.rpartition('=')[0]}={_POOLER_PORT}"
+        finally:
+            process.terminate()  # at once; it removes its socket
+            process.wait(timeout=30)
 
 
 def _binary(name: str) -> str:

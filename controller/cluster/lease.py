@@ -56,6 +56,7 @@ from controller.database import (
     DatabaseUnusableError,
     Fence,
     LeaseLostError,
+    PooledError,
     PostgresDatabase,
     PostgresSession,
     server_of,
@@ -84,7 +85,9 @@ _INSERT = (
     "INSERT INTO holder (one, id, address, lease_ms, number, is_free, server) "
     "VALUES (1, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
 )
-_RENEW = text("UPDATE holder SET number = number + 1 WHERE id = :id RETURNING number")
+_RENEW = text(
+    "UPDATE holder SET number = number + 1 WHERE id = :id RETURNING number, pg_backend_pid()"
+)
 _LEAVE = "UPDATE holder SET id = %s, address = '', is_free = TRUE, server = %s WHERE id = %s"
 _CHECK = "SELECT tidegauge_check_lease(%s)"
 _AWAIT_COMMITS = "SELECT number FROM holder WHERE id = %s FOR UPDATE"
@@ -196,7 +199,7 @@ class Lease:
             await asyncio.sleep(_PERIOD_S)
             sent = boot_s()
             try:
-                number = await self._session.run(partial(_renew, holder=self._id))
+                number = await self._session.run(partial(_renew, name=self.name, holder=self._id))
             except (OutcomeUnknownError, UnavailableError) as error:
                 self._problems.log(f"the lease was not renewed: {error}")
                 continue
@@ -382,9 +385,17 @@ def _take(connection: Connection, name: str, own: _Row, seen: _Row | None) -> bo
     return replaced.rowcount == 1
 
 
-def _renew(connection: Connection, holder: str) -> int | None:
-    number: int | None = connection.execute(_RENEW, {"id": holder}).scalar()
-    return number
+def _renew(connection: Connection, name: str, holder: str) -> int | None:
+    """Renew a lease, and return its number; None if its row is gone.
+
+    The backend has to be that of the connection's first renewal: another one is lent by a pooler.
+    """
+    row = connection.execute(_RENEW, {"id": holder}).first()
+    if row is None:
+        return None
+    if connection.info.setdefault("backend", row[1]) != row[1]:
+        raise PooledError(name)
+    return int(row[0])
 
 
 def _check(connection: Connection, holder: str) -> None:

@@ -9,6 +9,7 @@ from controller.database.interface import (
 )
 from controller.database.postgresql import (
     Fence,
+    PooledError,
     PostgresDatabase,
     PostgresSession,
     server_of,
@@ -23,6 +24,7 @@ __all__ = [
     "DatabaseUnusableError",
     "Fence",
     "LeaseLostError",
+    "PooledError",
     "PostgresDatabase",
     "PostgresSession",
     "SqliteDatabase",

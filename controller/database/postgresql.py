@@ -43,6 +43,7 @@ _PAUSE_S = 0.01  # a process of the server ends within milliseconds, if it does
 _THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 _UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
+_BACKEND = "SELECT pg_backend_pid()"
 _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
 _CONNECTED: dict[str, Any] = {
@@ -265,6 +266,17 @@ class PostgresDatabase(Database):
             sleep(_PAUSE_S)
 
 
+class PooledError(DatabaseUnusableError):
+    """Something lends a connection's backend to others between two transactions."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is a pooler that changes sessions between transactions (PgBouncer's pool_mode "
+            "transaction), and a controller keeps state in its sessions; connect to PostgreSQL "
+            "itself, or set pool_mode = session"
+        )
+
+
 class PostgresSession:
     """One connection beside those of a database, with a thread of its own.
 
@@ -287,9 +299,19 @@ class PostgresSession:
         self._engine = self._make_engine(address)
 
     def check_schema(self) -> None:
-        """Check that the schema is this version's; raises `DatabaseUnusableError`."""
+        """Check that the schema is this version's; raises `DatabaseUnusableError`.
+
+        A pooler that lends one backend to several connections is refused, too, where that shows.
+        """
         try:
-            migration.check_newest(self._connect(), self.name)
+            own = self._connect()
+            migration.check_newest(own, self.name)
+            with self._engine.connect() as other:
+                first, second, third = (
+                    one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)
+                )
+            if first != third or first == second:
+                raise PooledError(self.name)
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from None
@@ -318,7 +340,8 @@ class PostgresSession:
         return WriterThread(name)
 
     def _make_engine(self, address: DatabaseAddress) -> Engine:
-        options = {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
+        # Behind a pooler, a statement of another text may have the name of one that is prepared.
+        options = {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool, "prepare": None}
         return _make_engine(address, options, lambda: self._patience_s, connected=self._greet)
 
     def _greet(self, connection: "psycopg.Connection[Any]") -> None:
@@ -445,12 +468,13 @@ def _make_engine(
     connected: Callable[["psycopg.Connection[Any]"], None] = lambda _connection: None,
 ) -> Engine:
     name = options.pop("name", _CONNECTED["application_name"])
+    prepare_after = options.pop("prepare", _PREPARE_AFTER)
     engine = create_engine(
         address.url,
         connect_args={
             **_CONNECTED,
             "application_name": name,
-            "prepare_threshold": _PREPARE_AFTER,
+            "prepare_threshold": prepare_after,
         },
         **options,
     )

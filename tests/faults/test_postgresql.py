@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
+from controller.cluster import lease, open_right
 from controller.configuration import ServeSettings
-from controller.database import PostgresDatabase, upgrade_database
+from controller.database import (
+    DatabaseAddress,
+    PooledError,
+    PostgresDatabase,
+    upgrade_database,
+)
 from tests.databases import open_database
 from tests.patience import wait_until
-from tests.postgres import Cluster, running_cluster
+from tests.postgres import Cluster, pooled, running_cluster
 from tests.server import ServerProcess, free_port
 from tests.service.api import Api
-from tests.service.in_process import in_process
+from tests.service.in_process import called_in_process, in_process
 from tests.service.problems import check_problem
 from tests.service.sessions import connected
 from tidegauge.errors import OutcomeUnknownError
@@ -244,3 +250,32 @@ def test_a_statement_that_cannot_be_sent_is_a_defect_and_no_outage(
                 await database.read(database.check)
 
     asyncio.run(scene())
+
+
+def test_behind_a_pooler_it_serves_only_where_sessions_stay(
+    cluster: Cluster, database_url: str
+) -> None:
+    with pooled(cluster, database_url, "transaction") as url:
+        with pytest.raises(PooledError, match="set pool_mode = session"):
+            open_right(ServeSettings(database_url=url))
+        # Where nobody else was there at the start, a renewal sees it.
+        engine = create_engine(DatabaseAddress.parse(url).url)
+        with engine.connect() as own, engine.connect() as other:
+            assert _renew_nobody(own) + 1 == _renew_nobody(own)
+            other.exec_driver_sql("SELECT 1")  # in a transaction, with the latest backend
+            with pytest.raises(PooledError):
+                _renew_nobody(own)
+        engine.dispose()
+    with (
+        pooled(cluster, database_url, "session") as url,
+        called_in_process(ServeSettings(database_url=url)) as client,
+    ):
+        client.put(STREAM, json=EXTERNAL).raise_for_status()
+        assert client.post(NOTE, json=REPORT).is_success
+
+
+def _renew_nobody(connection: Connection) -> int:
+    with connection.begin():
+        number = lease._renew(connection, "a pooler", "nobody")
+    assert number is not None
+    return number

@@ -18,7 +18,11 @@ _WHOLE = (
     (re.compile(r"FROM pg_stat_activity WHERE pid = pg_backend_pid"), "SELECT 1, 1"),
     (re.compile(r"pg_terminate_backend|^SET LOCAL"), _NOTHING),
 )
-_PARTS = ((re.compile(r" FOR UPDATE"), ""), (re.compile(r"%s"), "?"))
+_PARTS = (
+    (re.compile(r" FOR UPDATE"), ""),
+    (re.compile(r"%s"), "?"),
+    (re.compile(r"pg_backend_pid\(\)$"), "1"),
+)
 
 
 class LeaseLost(psycopg.DatabaseError):

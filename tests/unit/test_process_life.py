@@ -7,6 +7,7 @@ import pytest
 
 from controller import ServeSettings, process
 from controller.cluster import Right
+from controller.database import DatabaseUnusableError
 from controller.process import Process
 from tidegauge.errors import UnavailableError
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.anyio
 class _Right:
     """A right that may be had; the database is unavailable to whoever has it."""
 
-    holder = ""
+    holder = awaited = ""
     is_certain = True
 
     def __init__(self) -> None:
@@ -70,3 +71,27 @@ async def test_a_standby_that_ends_does_not_take_over_any_more(
     right.is_free.set()
     await controller.close()
     assert (right.acquired, controller.ailments()) == (0, [])
+
+
+async def test_why_a_right_cannot_be_kept_is_told_though_the_streams_are_still_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unkeepable(_Right):
+        async def keep(self) -> None:
+            reason = "a pooler"
+            raise DatabaseUnusableError(reason)
+
+        async def open(self) -> Any:
+            await asyncio.Event().wait()
+
+        async def leave(self) -> None:
+            pass
+
+    monkeypatch.setattr(process, "_AGAIN_S", 0.0)
+    right = Unkeepable()
+    right.is_free.set()
+    controller = Process(ServeSettings(), cast("Right", right))
+    await controller.begin()
+    await asyncio.wait_for(right.again.wait(), 10)
+    await controller.close()
+    assert "cannot hold the database: a pooler" in caplog.text
