@@ -293,6 +293,15 @@ class UnhealthyError(ProblemError, code="unhealthy", status=503):
         return "; ".join(self.reasons)
 
 
+class ScopeRequiredError(ProblemError, code="scope_required", status=404):
+    """A proxy in front of several services got a call that names no scope in its address."""
+
+    message = (
+        "this proxy sends scopes to services, and this call names no scope: ask a service by its own "
+        "URL"
+    )
+
+
 class OutcomeUnknownError(ProblemError, code="outcome_unknown", status=502):
     """Who was to do it was lost before it answered; it may be done or not."""
 

@@ -107,6 +107,15 @@ def test_the_proxy_ends_though_somebody_waits_for_news(cluster_with_tls: LocalCl
         assert waiting.recv(1_000).startswith(b"HTTP/1.1 50")
 
 
+@pytest.mark.parametrize("third", [{}, {"CONTROLLER_3": ""}, {"CONTROLLER_3": "c:1"}])
+def test_the_proxy_starts_with_two_controllers_and_with_three(third: dict[str, str]) -> None:
+    given = {"TIDEGAUGE_HOST": "127.0.0.1", "TIDEGAUGE_PORT": "8470", "CONTROLLER_1": "a:1"}
+    given |= {"PATH": os.environ["PATH"] + ":/usr/sbin", "CONTROLLER_2": "b:1"} | third
+    command = ["haproxy", "-c", "-f", str(ROOT / "deploy" / "haproxy.cfg")]
+    checked = subprocess.run(command, env=given, check=False, capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr.count("ALERT")) == (0, 0), checked.stderr
+
+
 @pytest.mark.soak
 def test_controllers_that_the_name_service_forgets_for_a_while_keep_their_addresses(
     server: ServerProcess, tmp_path: Path

@@ -17,6 +17,7 @@ from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
 from controller.http.messages.problems import dump_problem
 from tests.conftest import NewDatabase
+from tests.linked import ROOT
 from tests.service.in_process import called_in_process
 from tests.service.problems import (
     EMBEDDED,
@@ -483,6 +484,13 @@ def test_a_position_comes_back_from_a_document_as_it_was() -> None:
     assert isinstance(read_back, InvalidPositionError)
     assert read_back.stored_position == {0: 1, 7: 40}
     assert str(read_back) == str(refused)
+
+
+def test_what_the_proxy_of_scopes_says_is_an_error_of_the_clients() -> None:
+    said = (ROOT / "deploy" / "haproxy-scopes.cfg").read_text()
+    (text,) = re.findall(r'application/problem\+json string "(.+)" unless', said)
+    document = json.loads(text.replace('\\"', '"'))
+    assert problem_of(document).document() == document
 
 
 def test_every_code_has_one_status_and_one_class() -> None:
