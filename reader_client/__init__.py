@@ -10,11 +10,7 @@ import typing
 
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
-from tidegauge.client.outage import (
-    ServiceUnreachableError,
-    TwoServicesError,
-    UnexpectedAnswerError,
-)
+from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.windows import TimeWindow
 
 # Importable from here, too, but at home in tidegauge.errors.
@@ -99,7 +95,6 @@ __all__ = [
     "StreamWorkList",
     "TimeWindow",
     "TooManyIntervalsError",
-    "TwoServicesError",
     "UnexpectedAnswerError",
     "WatermarkTimeoutError",
 ]

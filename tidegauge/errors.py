@@ -296,10 +296,7 @@ class UnhealthyError(ProblemError, code="unhealthy", status=503):
 class ScopeRequiredError(ProblemError, code="scope_required", status=404):
     """A proxy in front of several services got a call that names no scope in its address."""
 
-    message = (
-        "this proxy sends scopes to services, and this call names no scope: ask a service by its own "
-        "URL"
-    )
+    message = "this call names no scope; ask a service by its own URL, not the proxy of scopes"
 
 
 class OutcomeUnknownError(ProblemError, code="outcome_unknown", status=502):

@@ -11,11 +11,7 @@ import typing
 
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
-from tidegauge.client.outage import (
-    ServiceUnreachableError,
-    TwoServicesError,
-    UnexpectedAnswerError,
-)
+from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
 
 # Importable from here, too, but at home in tidegauge.errors.
 _ERRORS = [
@@ -80,7 +76,6 @@ __all__ = [
     "TimeReporter",
     "Transaction",
     "TransactionOpenError",
-    "TwoServicesError",
     "UnexpectedAnswerError",
     "Writer",
     "WriterClosedError",

@@ -51,12 +51,12 @@ from sqlalchemy import Connection, text
 from controller.clocks import STAMP_MS, boot_s
 from controller.configuration import ServeSettings
 from controller.database import (
+    POOLED,
     Database,
     DatabaseAddress,
     DatabaseUnusableError,
     Fence,
     LeaseLostError,
-    PooledError,
     PostgresDatabase,
     PostgresSession,
     server_of,
@@ -166,9 +166,7 @@ class Lease:
             sent = boot_s()
             try:
                 if not self.identity:
-                    stored_id = await self._session.run(_read_id)
-                    # A promotion changes the timeline, and nothing else.
-                    self.identity = " ".join([stored_id, *self._session.server.split()[1:]])
+                    self.identity = await self._session.run(self._identify)
                 found = await self._session.run(_read)
                 if found != seen:
                     seen, since = found, boot_s()
@@ -199,7 +197,7 @@ class Lease:
             await asyncio.sleep(_PERIOD_S)
             sent = boot_s()
             try:
-                number = await self._session.run(partial(_renew, name=self.name, holder=self._id))
+                number = await self._session.run(partial(_renew, holder=self._id))
             except (OutcomeUnknownError, UnavailableError) as error:
                 self._problems.log(f"the lease was not renewed: {error}")
                 continue
@@ -265,6 +263,11 @@ class Lease:
     def _extra(self) -> dict[str, str]:
         """What log lines say of a holder: the id of its lease, and where clients reach it."""
         return {"holder": self._id, "address": self._address}
+
+    def _identify(self, connection: Connection) -> str:
+        stored_id = connection.exec_driver_sql(_READ_ID).scalar()
+        _timeline, *same = self._session.server.split()  # a promotion changes the timeline
+        return " ".join([str(stored_id), *same])
 
     def _is_over(self, found: _Row | None, *, waited_s: float) -> bool:
         """Return whether nobody can be certain any more who had the row that is seen."""
@@ -352,10 +355,6 @@ def _read(connection: Connection) -> _Row | None:
     return None if row is None else _Row(*row)
 
 
-def _read_id(connection: Connection) -> str:
-    return str(connection.exec_driver_sql(_READ_ID).scalar())
-
-
 def _reason_for(former: _Row | None) -> str:
     """Return why a take-over was due."""
     if former is None:
@@ -385,16 +384,13 @@ def _take(connection: Connection, name: str, own: _Row, seen: _Row | None) -> bo
     return replaced.rowcount == 1
 
 
-def _renew(connection: Connection, name: str, holder: str) -> int | None:
-    """Renew a lease, and return its number; None if its row is gone.
-
-    The backend has to be that of the connection's first renewal: another one is lent by a pooler.
-    """
+def _renew(connection: Connection, holder: str) -> int | None:
+    """Renew, and return the number; the backend is the one of the first time, or a pooler's."""
     row = connection.execute(_RENEW, {"id": holder}).first()
     if row is None:
         return None
     if connection.info.setdefault("backend", row[1]) != row[1]:
-        raise PooledError(name)
+        raise DatabaseUnusableError(POOLED)
     return int(row[0])
 
 

@@ -8,8 +8,8 @@ from controller.database.interface import (
     DatabaseUnusableError,
 )
 from controller.database.postgresql import (
+    POOLED,
     Fence,
-    PooledError,
     PostgresDatabase,
     PostgresSession,
     server_of,
@@ -18,13 +18,13 @@ from controller.database.postgresql import (
 from controller.database.sqlite import SqliteDatabase
 
 __all__ = [
+    "POOLED",
     "Database",
     "DatabaseAddress",
     "DatabaseInUseError",
     "DatabaseUnusableError",
     "Fence",
     "LeaseLostError",
-    "PooledError",
     "PostgresDatabase",
     "PostgresSession",
     "SqliteDatabase",

@@ -44,6 +44,10 @@ _THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 _UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
 _BACKEND = "SELECT pg_backend_pid()"
+POOLED = (
+    "the database is behind a pooler that changes sessions between transactions (PgBouncer's pool_mode "
+    "transaction); connect to PostgreSQL itself, or set pool_mode = session"
+)
 _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
 _CONNECTED: dict[str, Any] = {
@@ -266,17 +270,6 @@ class PostgresDatabase(Database):
             sleep(_PAUSE_S)
 
 
-class PooledError(DatabaseUnusableError):
-    """Something lends a connection's backend to others between two transactions."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name} is a pooler that changes sessions between transactions (PgBouncer's pool_mode "
-            "transaction), and a controller keeps state in its sessions; connect to PostgreSQL "
-            "itself, or set pool_mode = session"
-        )
-
-
 class PostgresSession:
     """One connection beside those of a database, with a thread of its own.
 
@@ -299,19 +292,19 @@ class PostgresSession:
         self._engine = self._make_engine(address)
 
     def check_schema(self) -> None:
-        """Check that the schema is this version's; raises `DatabaseUnusableError`.
+        """Check the schema, and that no pooler lends a backend to two connections where that shows.
 
-        A pooler that lends one backend to several connections is refused, too, where that shows.
+        Raises `DatabaseUnusableError`.
         """
         try:
-            own = self._connect()
-            migration.check_newest(own, self.name)
             with self._engine.connect() as other:
-                first, second, third = (
-                    one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)
-                )
-            if first != third or first == second:
-                raise PooledError(self.name)
+                own = (
+                    self._connect()
+                )  # behind it, since the session is on the server of this one
+                migration.check_newest(own, self.name)
+                pids = [one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)]
+            if pids[0] != pids[2] or pids[0] == pids[1]:
+                raise DatabaseUnusableError(POOLED)
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from None

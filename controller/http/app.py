@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -127,6 +128,14 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
+async def _send_named(send: Send, identity: bytes, message: Message) -> None:
+    """Send a part of an answer, of which the head names the database."""
+    if identity and message["type"] == "http.response.start":
+        named = DATABASE_HEADER.lower().encode(), identity
+        message["headers"] = [*message["headers"], named]
+    await send(message)
+
+
 class _UncertainError(Exception):
     """What was read from memory may be old."""
 
@@ -166,7 +175,7 @@ class ControllerApp:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         tenure, path = self.process.tenure, scope["path"]
         if tenure is None or path == "/readyz":
-            send = self._naming_the_database(send)
+            send = partial(_send_named, send, self.process.right.identity.encode())
         try:
             # What can be refused is, before anything of a body came.
             if self._checks_host:
@@ -216,17 +225,6 @@ class ControllerApp:
             await self._ask_framework(scope, receive, checked)
         except _UncertainError:
             await send_problem(send, UnavailableError(UNCERTAIN))
-
-    def _naming_the_database(self, send: Send) -> Send:
-        """Let an answer say which database it is of, for whoever is sent from one controller to another."""
-        named = DATABASE_HEADER.lower().encode(), self.process.right.identity.encode()
-
-        async def name(message: Message) -> None:
-            if message["type"] == "http.response.start" and named[1]:
-                message["headers"] = [*message["headers"], named]
-            await send(message)
-
-        return name
 
     def _hot_paths(self, tenure: Tenure) -> Sequence[ReportsApp]:
         if not tenure.hot_paths:

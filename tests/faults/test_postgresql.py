@@ -18,7 +18,7 @@ from controller.cluster import lease, open_right
 from controller.configuration import ServeSettings
 from controller.database import (
     DatabaseAddress,
-    PooledError,
+    DatabaseUnusableError,
     PostgresDatabase,
     upgrade_database,
 )
@@ -256,14 +256,14 @@ def test_behind_a_pooler_it_serves_only_where_sessions_stay(
     cluster: Cluster, database_url: str
 ) -> None:
     with pooled(cluster, database_url, "transaction") as url:
-        with pytest.raises(PooledError, match="set pool_mode = session"):
+        with pytest.raises(DatabaseUnusableError, match="set pool_mode = session"):
             open_right(ServeSettings(database_url=url))
         # Where nobody else was there at the start, a renewal sees it.
         engine = create_engine(DatabaseAddress.parse(url).url)
         with engine.connect() as own, engine.connect() as other:
             assert _renew_nobody(own) + 1 == _renew_nobody(own)
             other.exec_driver_sql("SELECT 1")  # in a transaction, with the latest backend
-            with pytest.raises(PooledError):
+            with pytest.raises(DatabaseUnusableError, match="pooler"):
                 _renew_nobody(own)
         engine.dispose()
     with (
@@ -276,6 +276,6 @@ def test_behind_a_pooler_it_serves_only_where_sessions_stay(
 
 def _renew_nobody(connection: Connection) -> int:
     with connection.begin():
-        number = lease._renew(connection, "a pooler", "nobody")
+        number = lease._renew(connection, "nobody")
     assert number is not None
     return number

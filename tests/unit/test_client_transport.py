@@ -20,7 +20,7 @@ from tidegauge.client.outage import (
     TwoServicesError,
     UnexpectedAnswerError,
 )
-from tidegauge.client.route import RedirectError, target_of
+from tidegauge.client.route import target_of
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
 from tidegauge.wire.streams import StreamInfo
@@ -308,9 +308,7 @@ CALL = "/v1/w?x=1 Bearer secret"
 PROBE = "/readyz None"
 
 
-@pytest.mark.parametrize(
-    ("named", "said"), [("two", "the database two, not one"), ("", "no database")]
-)
+@pytest.mark.parametrize(("named", "said"), [("two", "two"), ("", "no database")])
 def test_a_target_that_is_not_this_service_gets_no_token_and_the_own_list_goes_on(
     named: str, said: str
 ) -> None:
@@ -320,7 +318,7 @@ def test_a_target_that_is_not_this_service_gets_no_token_and_the_own_list_goes_o
     refused = _refused("http://standby", hosts, retry_for=AT_ONCE)
     assert isinstance(refused, ServiceUnreachableError)
     assert "http://standby stands by for http://other (its --advertise-url)" in str(refused)
-    assert f"it is not this service, since its /readyz names {said}" in str(refused)
+    assert f"its /readyz names {said}, and this service one" in str(refused)
 
 
 @pytest.mark.parametrize("lost", [httpx.ReadError(""), httpx.ConnectError("")])
@@ -349,7 +347,7 @@ def test_a_list_that_leads_to_two_services_is_refused_with_both_named() -> None:
     hosts = _Hosts({"b": "two"}, a=["http://gone"], b=[HOLDS], gone=[httpx.ConnectError("")])
     refused = _refused("http://a,http://b", hosts, retry=True)
     assert isinstance(refused, TwoServicesError)
-    assert refused.urls == ("http://a", "http://b")
+    assert str(refused).startswith("http://a and http://b lead to different databases")
     assert hosts.asked["b"] == [PROBE]
     # As a target, too; and not once what was heard is over.
     hosts = _Hosts({"b": "two"}, a=["http://b"], b=[HOLDS])
@@ -382,7 +380,9 @@ def test_who_listens_at_a_proved_address_later_gets_no_token() -> None:
             await call()
             holder.database = "two"
             await holder.end_connections()
-            with pytest.raises(ServiceUnreachableError, match="names the database two"):
+            with pytest.raises(
+                ServiceUnreachableError, match="names two, and this service one"
+            ):
                 await call()
             await transport.aclose()
             return holder.heard
@@ -440,7 +440,7 @@ class _Listener:
 def test_a_redirect_that_cannot_be_followed_is_named(
     asked: str, location: str, said: str
 ) -> None:
-    with pytest.raises(RedirectError, match=re.escape(said)):
+    with pytest.raises(httpx.ConnectError, match=re.escape(said)):
         target_of(location, asked=asked, path="/v1/w")
 
 

@@ -35,10 +35,10 @@ def test_no_authority_is_read_where_there_is_no_tls() -> None:
 @pytest.mark.parametrize(
     ("host", "trusts", "end", "said"),
     [
-        ("127.0.0.1", False, None, "unable to get local issuer certificate; let SSL_CERT_FILE"),
-        ("localhost", True, None, "not valid for 'localhost'; use a name for which it was"),
-        ("127.0.0.1", True, datetime(2020, 1, 1, tzinfo=UTC), "has expired; renew it"),
-        ("127.0.0.1", True, "plain", "write http:// if the service has no certificate"),
+        ("127.0.0.1", False, None, "unable to get local issuer certificate; SSL_CERT_FILE"),
+        ("localhost", True, None, "not valid for 'localhost'; SSL_CERT_FILE"),
+        ("127.0.0.1", True, datetime(2020, 1, 1, tzinfo=UTC), "has expired; SSL_CERT_FILE"),
+        ("127.0.0.1", True, "plain", "; write http:// if it has none"),
     ],
 )
 def test_tls_that_cannot_be_had_is_told_at_once_with_the_cure(

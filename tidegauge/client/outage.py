@@ -91,17 +91,4 @@ class UnexpectedAnswerError(TidegaugeError):
 
 
 class TwoServicesError(TidegaugeError):
-    """Two of the URLs lead to controllers of different databases.
-
-    Attributes
-    ----------
-    urls
-        Both.
-    """
-
-    def __init__(self, *urls: str) -> None:
-        self.urls = urls
-        super().__init__(
-            f"{' and '.join(urls)} are two services, since their databases differ; name the "
-            "controllers of one"
-        )
+    """Two of the URLs lead to controllers of different databases."""

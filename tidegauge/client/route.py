@@ -2,11 +2,9 @@
 
 from urllib.parse import urlsplit
 
+import httpx
+
 from tidegauge.client.addresses import check_url
-
-
-class RedirectError(Exception):
-    """A redirect that a client does not follow; its text says why."""
 
 
 class Route:
@@ -17,16 +15,21 @@ class Route:
 
     Attributes
     ----------
+    urls
+        The addresses as they were given.
+    databases
+        Which database each of these named; empty if it names none.
     proofs
-        Of each address that named the same database as the standby that redirected there: that
-        database, and the address of the standby.
+        Of each target of a redirect that named the same database as the standby: that database, and
+        the address of the standby.
     """
 
     def __init__(self, urls: list[str]) -> None:
+        self.urls = urls
+        self.databases: dict[str, str] = {}
         self.proofs: dict[str, tuple[str, str]] = {}
         self._order = list(urls)
         self._holder: str | None = None
-        self._databases: dict[str, str] = {}
 
     def candidates(self) -> list[str]:
         """Return the addresses to ask, each once, the one that answered last first."""
@@ -45,35 +48,23 @@ class Route:
             self._order.remove(url)
             self._order.append(url)
 
-    def is_strange(self, url: str) -> bool:
-        """Return whether a given address has not said yet which database it is of, and others have."""
-        return url in self._order and url not in self._databases and bool(self._databases)
-
-    def hear(self, url: str, database: str) -> str | None:
-        """Record which database an address names; return a given one that named another."""
-        if url not in self._order:
-            return None
-        self._databases[url] = database
-        differ = (one for one, named in self._databases.items() if named not in {"", database})
-        return next(differ, None) if database else None
-
 
 def target_of(location: str, *, asked: str, path: str) -> str:
     """Return the address of the controller that a redirect of a standby names.
 
     The location is the holder's address followed by the path and the query of the request.
-    Raises `RedirectError` if a client must not ask there.
+    Raises ``ConnectError`` if a client must not ask there.
     """
     holder = location.partition("?")[0].removesuffix(path)
     try:
         check_url(holder)
     except ValueError as error:
         reason = f"{asked} stands by, and the address of the holder is wrong: {error}"
-        raise RedirectError(reason) from None
+        raise httpx.ConnectError(reason) from None
     if urlsplit(asked).scheme == "https" and urlsplit(holder).scheme != "https":
         reason = (
             f"{asked} stands by for {holder}, where no token is sent without https; let the "
             "controllers advertise https"
         )
-        raise RedirectError(reason)
+        raise httpx.ConnectError(reason)
     return holder

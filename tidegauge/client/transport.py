@@ -33,7 +33,7 @@ from tidegauge.client.outage import (
     UnexpectedAnswerError,
     log_warning,
 )
-from tidegauge.client.route import RedirectError, Route, target_of
+from tidegauge.client.route import Route, target_of
 from tidegauge.client.sync import ClientClosedError
 from tidegauge.errors import (
     PROBLEMS,
@@ -56,10 +56,6 @@ _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
 _NO_TLS = {ssl.SSLError, ssl.SSLCertVerificationError}
 """What does not pass; others are of a stream that ends, as one does where a service restarts."""
-_NAME = "use a name for which it was issued"
-_CURES = {10: "renew it", 62: _NAME, 64: _NAME}
-"""By OpenSSL's number: expired, and another name or address."""
-_UNTRUSTED = "let SSL_CERT_FILE name a file with the authority that signed it"
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
@@ -69,8 +65,7 @@ class Transport:
 
     ``url`` is the address of the service, or those of its controllers, separated by commas. If one
     cannot be reached or stands by, the next one is asked. A redirect of a controller that stands by
-    is followed once, with the token, and never from https to http, to what is known to serve the same
-    database.
+    is followed once, with the token, to what names the same database, and never from https to http.
 
     While a failure is transient, a request is repeated; ``log`` takes a line when that begins,
     and when the service answers again. ``transport`` carries requests in place of sockets.
@@ -139,8 +134,6 @@ class Transport:
             If it did not answer in time.
         UnexpectedAnswerError
             If something else answered.
-        TwoServicesError
-            If the addresses lead to controllers of different databases.
         ClientClosedError
             If the transport was closed.
         """
@@ -243,22 +236,20 @@ class Transport:
 
     async def _ask_one(self, url: str, path: str, build: _Build) -> httpx.Response:
         """Ask one address, and the one that it redirects to."""
-        if self._route.is_strange(url):
+        route = self._route
+        if route.databases and url in {*route.urls} - {*route.databases}:
             await self._hear(url, await self._database_of(url))
-        if url in self._route.proofs:
-            response = await self._follow(url, build, *self._route.proofs[url])
+        if url in route.proofs:
+            response = await self._follow(url, build, *route.proofs[url])
         else:
             response = await self._http(url).send(build(url))
         self._first_contact = None
         holder, database = url, response.headers.get(DATABASE_HEADER, "")
         location = response.headers.get("location")
-        if database:
+        if database and url in route.urls:
             await self._hear(url, database)
         if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location and database:
-            try:
-                holder = target_of(location, asked=url, path=path)
-            except RedirectError as error:
-                raise httpx.ConnectError(str(error)) from error
+            holder = target_of(location, asked=url, path=path)
             response = await self._follow(holder, build, database, url)
             if response.status_code == HTTPStatus.TEMPORARY_REDIRECT:
                 reason = (
@@ -266,13 +257,13 @@ class Transport:
                 )
                 raise httpx.ConnectError(reason)
         if not _stands_by(response):
-            self._route.prefer(holder)
+            route.prefer(holder)
         return response
 
     async def _follow(
         self, holder: str, build: _Build, database: str, asked: str
     ) -> httpx.Response:
-        """Ask the holder, over connections behind which something has named the same database.
+        """Ask the holder, which names the same database before each new connection.
 
         An error names it, since nobody typed its address.
         """
@@ -280,11 +271,16 @@ class Transport:
         request.extensions["trace"] = _refuse_to_connect
         try:
             if self._route.proofs.get(holder) == proof:
-                with suppress(_ConnectsError):  # somebody else may listen there now
+                with suppress(_ConnectsError):  # something else may listen there now
                     return await self._http(holder).send(request)
-            await self._prove(holder, database)
-            self._route.proofs[holder] = proof
-            return await self._http(holder).send(build(holder))
+            named = await self._database_of(holder)
+            if holder in self._route.urls:
+                await self._hear(holder, named)
+            if named == database:
+                self._route.proofs[holder] = proof
+                return await self._http(holder).send(build(holder))
+            kind: type[httpx.TransportError] = httpx.ConnectError
+            reason = f"its /readyz names {named or 'no database'}, and this service {database}"
         except httpx.TransportError as error:
             kind = httpx.ConnectError if is_certainly_not_done(error) else httpx.ReadError
             reason = _reason(error)
@@ -292,24 +288,16 @@ class Transport:
         msg = f"{asked} stands by for {holder} (its --advertise-url), which cannot be used: {reason}"
         raise kind(msg)
 
-    async def _prove(self, holder: str, database: str) -> None:
-        """Check that an address leads to a controller of a database; it gets no token before."""
-        found = await self._database_of(holder)
-        await self._hear(holder, found)
-        if found != database:
-            said = f"the database {found}, not {database}" if found else "no database"
-            msg = f"it is not this service, since its /readyz names {said}"
-            raise httpx.ConnectError(msg)
-
     async def _hear(self, url: str, database: str) -> None:
-        """Take in which database an address names; raise if another one of the list differs."""
-        while (other := self._route.hear(url, database)) is not None:
-            now = ""
-            with suppress(httpx.ConnectError):  # what it named once may be over
-                now = await self._database_of(other)
-            if now not in {"", database}:
-                raise TwoServicesError(other, url)
-            self._route.hear(other, now)
+        """Take in which database a given address names; raise if another one differs, now, too."""
+        known = self._route.databases
+        known[url] = database
+        for other in [one for one in known if database and known[one] not in {"", database}]:
+            del known[other]
+            with suppress(httpx.ConnectError):
+                if await self._database_of(other) not in {"", database}:
+                    msg = f"{other} and {url} lead to different databases: name one service"
+                    raise TwoServicesError(msg)
 
     async def _database_of(self, url: str) -> str:
         """Ask an address which database it is of, without the token; empty if it does not say."""
@@ -440,28 +428,23 @@ def _reason(error: BaseException | None) -> str:
 
 
 def _why_not_connected(error: httpx.ConnectError) -> str:
-    """Return what the system says, where the network library only says that it failed."""
+    """Return what the system or OpenSSL says, where the network library only says that it failed."""
     for cause in _causes(error):
-        if isinstance(cause, ssl.SSLError):
-            return _why_no_tls(cause)
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
-            return os.strerror(cause.errno).lower()
+        match cause:
+            case ssl.SSLCertVerificationError():
+                said = cause.verify_message.rstrip(".")
+                return f"its certificate is refused: {said}; SSL_CERT_FILE says whom to trust"
+            case ssl.SSLError() if type(cause) in _NO_TLS:
+                return (
+                    f"it speaks no TLS that fits ({cause.reason}); write http:// if it has none"
+                )
+            case ssl.SSLError():
+                return "the connection ended within the TLS handshake"
+            case ConnectionRefusedError():
+                return "connection refused"
+            case OSError(errno=int(number)) if number > 0:
+                return os.strerror(number).lower()
     return str(error) or type(error).__name__
-
-
-def _why_no_tls(error: ssl.SSLError) -> str:
-    """Return what the library says, and the cure: its own number is none of the system's."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        cure = _CURES.get(error.verify_code, _UNTRUSTED)
-        return f"its certificate is refused: {error.verify_message.rstrip('.')}; {cure}"
-    if type(error) not in _NO_TLS:
-        return "the connection ended within the TLS handshake"
-    reason = (error.reason or str(error)).replace("_", " ").lower()
-    return (
-        f"there is no TLS that fits: {reason}; write http:// if the service has no certificate"
-    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
