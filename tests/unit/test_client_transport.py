@@ -343,24 +343,40 @@ def test_a_holder_that_hangs_behind_a_redirect_is_named_as_itself(
     ) in str(refused)
 
 
-def test_a_list_that_leads_to_two_services_is_refused_with_both_named() -> None:
-    hosts = _Hosts({"b": "two"}, a=["http://gone"], b=[HOLDS], gone=[httpx.ConnectError("")])
-    refused = _refused("http://a,http://b", hosts, retry=True)
-    assert isinstance(refused, TwoServicesError)
-    assert str(refused).startswith("http://a and http://b lead to different databases")
-    assert hosts.asked["b"] == [PROBE]
-    # As a target, too; and not once what was heard is over.
-    hosts = _Hosts({"b": "two"}, a=["http://b"], b=[HOLDS])
-    assert isinstance(_refused("http://a,http://b", hosts, retry=True), TwoServicesError)
-    hosts = _Hosts(a=["http://gone"], gone=[httpx.ConnectError("")], b=[STANDS_BY, HOLDS])
-    hosts.turns["gone"] = [HOLDS, httpx.ConnectError("")]
+@pytest.mark.parametrize("standby", ["again", "away", "to the other"])
+def test_a_list_that_leads_to_two_services_is_refused_with_both_named(standby: str) -> None:
+    lost = httpx.ConnectError("")
+    turns: list[Any] = ["http://b" if standby == "to the other" else "http://gone"]
+    turns += [lost] * (standby == "away")
+    hosts = _Hosts({"b": "two"}, a=turns, b=[HOLDS], gone=[lost])
 
     async def scene() -> None:
         transport = Transport("http://a,http://b", token="secret", transport=hosts)
-        await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
-        hosts.databases = dict.fromkeys("ab", "two")  # restored, or upgraded, elsewhere
-        hosts.turns["b"] = [HOLDS]
-        await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
+        for _ in range(2):
+            with pytest.raises(TwoServicesError, match="http://a and http://b lead to"):
+                await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
+        await transport.aclose()
+
+    asyncio.run(scene())
+    assert set(hosts.asked["b"]) == {PROBE}
+
+
+def test_a_database_that_was_replaced_makes_no_two_services() -> None:
+    lost = httpx.ConnectError("")
+    hosts = _Hosts(a=["http://gone"], b=[STANDS_BY], gone=[HOLDS, lost])
+
+    async def scene() -> None:
+        transport = Transport("http://a,http://b", token="secret", transport=hosts)
+        call = partial(transport.request, "GET", "/v1/w", answer=_Answer, retry=True)
+        await call()
+        hosts.turns |= {"b": [STANDS_BY, HOLDS]}
+        await call()
+        hosts.databases = dict.fromkeys("ab", "two")
+        await call()
+        # Nor does one that the other controller has not come back to.
+        hosts.databases = dict.fromkeys("ab", "three")
+        hosts.turns |= {"a": [lost], "b": [STANDS_BY, HOLDS]}
+        await call()
         await transport.aclose()
 
     asyncio.run(scene())

@@ -291,13 +291,15 @@ class Transport:
     async def _hear(self, url: str, database: str) -> None:
         """Take in which database a given address names; raise if another one differs, now, too."""
         known = self._route.databases
-        known[url] = database
         for other in [one for one in known if database and known[one] not in {"", database}]:
-            del known[other]
+            if known[other] == known.get(url):  # both named another one before: it was replaced
+                known[other] = ""
             with suppress(httpx.ConnectError):
-                if await self._database_of(other) not in {"", database}:
-                    msg = f"{other} and {url} lead to different databases: name one service"
-                    raise TwoServicesError(msg)
+                known[other] = await self._database_of(other)
+            if known[other] not in {"", database}:
+                msg = f"{other} and {url} lead to different databases: name one service"
+                raise TwoServicesError(msg)
+        known[url] = database
 
     async def _database_of(self, url: str) -> str:
         """Ask an address which database it is of, without the token; empty if it does not say."""
