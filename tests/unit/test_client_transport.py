@@ -318,7 +318,17 @@ def test_a_target_that_is_not_this_service_gets_no_token_and_the_own_list_goes_o
     refused = _refused("http://standby", hosts, retry_for=AT_ONCE)
     assert isinstance(refused, ServiceUnreachableError)
     assert "http://standby stands by for http://other (its --advertise-url)" in str(refused)
-    assert f"its /readyz names {said}, and this service one" in str(refused)
+    assert f"its /readyz names {said}, and the redirect one" in str(refused)
+
+
+@pytest.mark.parametrize("holder", ["one", ""])
+def test_a_redirect_that_names_no_database_is_not_followed(holder: str) -> None:
+    named = {"standby": "", "holder": holder}
+    hosts = _Hosts(named, standby=["http://holder"], holder=[HOLDS])
+    said = f"names {holder or 'no database'}, and the redirect no database"
+    assert said in str(_refused("http://standby", hosts, retry_for=AT_ONCE))
+    assert hosts.asked["holder"] == [PROBE]
+    _ask("http://standby,http://holder", hosts, retry_for=AT_ONCE)
 
 
 @pytest.mark.parametrize("lost", [httpx.ReadError(""), httpx.ConnectError("")])
@@ -397,7 +407,7 @@ def test_who_listens_at_a_proved_address_later_gets_no_token() -> None:
             holder.database = "two"
             await holder.end_connections()
             with pytest.raises(
-                ServiceUnreachableError, match="names two, and this service one"
+                ServiceUnreachableError, match="names two, and the redirect one"
             ):
                 await call()
             await transport.aclose()

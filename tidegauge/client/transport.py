@@ -56,6 +56,7 @@ _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
 _NO_TLS = {ssl.SSLError, ssl.SSLCertVerificationError}
 """What does not pass; others are of a stream that ends, as one does where a service restarts."""
+_NONE = "no database"
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
@@ -248,7 +249,7 @@ class Transport:
         location = response.headers.get("location")
         if database and url in route.urls:
             await self._hear(url, database)
-        if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location and database:
+        if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location:
             holder = target_of(location, asked=url, path=path)
             response = await self._follow(holder, build, database, url)
             if response.status_code == HTTPStatus.TEMPORARY_REDIRECT:
@@ -276,11 +277,11 @@ class Transport:
             named = await self._database_of(holder)
             if holder in self._route.urls:
                 await self._hear(holder, named)
-            if named == database:
+            if named and named == database:
                 self._route.proofs[holder] = proof
                 return await self._http(holder).send(build(holder))
             kind: type[httpx.TransportError] = httpx.ConnectError
-            reason = f"its /readyz names {named or 'no database'}, and this service {database}"
+            reason = f"its /readyz names {named or _NONE}, and the redirect {database or _NONE}"
         except httpx.TransportError as error:
             kind = httpx.ConnectError if is_certainly_not_done(error) else httpx.ReadError
             reason = _reason(error)
