@@ -265,9 +265,8 @@ class Lease:
         return {"holder": self._id, "address": self._address}
 
     def _identify(self, connection: Connection) -> str:
-        stored_id = connection.exec_driver_sql(_READ_ID).scalar()
-        _timeline, *same = self._session.server.split()  # a promotion changes the timeline
-        return " ".join([str(stored_id), *same])
+        stored_id = str(connection.exec_driver_sql(_READ_ID).scalar())
+        return " ".join([stored_id, *self._session.server.split()[1:]])  # no timeline
 
     def _is_over(self, found: _Row | None, *, waited_s: float) -> bool:
         """Return whether nobody can be certain any more who had the row that is seen."""

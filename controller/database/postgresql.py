@@ -292,10 +292,7 @@ class PostgresSession:
         self._engine = self._make_engine(address)
 
     def check_schema(self) -> None:
-        """Check the schema, and that no pooler lends a backend to two connections where that shows.
-
-        Raises `DatabaseUnusableError`.
-        """
+        """Check the schema, and refuse a pooler that shows; raises `DatabaseUnusableError`."""
         try:
             with self._engine.connect() as other:
                 own = (

@@ -49,6 +49,7 @@ from tidegauge.errors import (
 
 _STARTING = UnavailableError(READING)
 _ANSWERS_HEAD = OPEN_PATHS | {FRONT_PAGE}
+_NAMES_THE_DATABASE = DATABASE_HEADER.lower().encode()
 _OF_THE_PROCESS = _ANSWERS_HEAD | {"/metrics"}
 """Answered also by a controller that stands by."""
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
@@ -131,8 +132,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 async def _send_named(send: Send, identity: bytes, message: Message) -> None:
     """Send a part of an answer, of which the head names the database."""
     if identity and message["type"] == "http.response.start":
-        named = DATABASE_HEADER.lower().encode(), identity
-        message["headers"] = [*message["headers"], named]
+        message["headers"] = [*message["headers"], (_NAMES_THE_DATABASE, identity)]
     await send(message)
 
 

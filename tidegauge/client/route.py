@@ -20,8 +20,7 @@ class Route:
     databases
         Which database each of these named; empty if it names none.
     proofs
-        Of each target of a redirect that named the same database as the standby: that database, and
-        the address of the standby.
+        Of each target that named the same database as a standby: that, and the standby's address.
     """
 
     def __init__(self, urls: list[str]) -> None:

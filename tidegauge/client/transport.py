@@ -264,10 +264,7 @@ class Transport:
     async def _follow(
         self, holder: str, build: _Build, database: str, asked: str
     ) -> httpx.Response:
-        """Ask the holder, which names the same database before each new connection.
-
-        An error names it, since nobody typed its address.
-        """
+        """Ask the holder, behind each connection that proves itself; an error names it."""
         request, proof = build(holder), (database, asked)
         request.extensions["trace"] = _refuse_to_connect
         try:
