@@ -122,10 +122,14 @@ class Controller:
 
     @property
     def is_entitled(self) -> bool:
-        """Whether the database says that this controller holds it."""
+        """Whether the database says that this controller holds it, or has lost who did.
+
+        Nobody takes over from a row that a failover has brought back while somebody is certain.
+        """
         if not self._disk.is_shared:
             return True
-        return self._disk.look("SELECT id FROM holder") == [(self.lease,)]
+        ((holder,),) = self._disk.look("SELECT id FROM holder")
+        return holder == self.lease or (holder == self._disk.restored and self.is_certain)
 
     def _note_what_is_left(self, right: Right) -> None:
         """Record the listening time at which the right is given back."""

@@ -269,8 +269,8 @@ class _Shared(_Connection, PostgresDatabase):
             self._check_lease(connection)
 
     def _connected(self) -> None:
-        super()._connected()
         self._check_server(_Server(self._disk))  # type: ignore[arg-type]
+        super()._connected()
 
     def commit(self) -> None:
         super().commit()

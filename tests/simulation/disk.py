@@ -140,6 +140,8 @@ class Disk:
         self.server = "1"
         self._former_holders: list[tuple[Any, ...]] = []
         """What the row of the lease was before each change of hands."""
+        self.restored = ""
+        """The id of the row that a failover has brought back."""
         self.transactions = 0
         self.refusals: Counter[int] = Counter()
         """Transactions that it refused, by second."""
@@ -257,6 +259,7 @@ class Disk:
             self.server = f"{self.crashes + 1}"
             lost = self._former_holders[-loses_hands:] if loses_hands else []
             if lost:
+                self.restored = lost[0][1]
                 self.connection.execute("DELETE FROM holder")
                 self.connection.execute(
                     "INSERT INTO holder VALUES (?, ?, ?, ?, ?, ?, ?)", lost[0]

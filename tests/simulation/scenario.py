@@ -436,6 +436,6 @@ _RAGES = [
 ]
 _RAGES_OF_SEVERAL = ["pause", "stick", "stick", "stick", "fall", "crash"]
 _RAGES_OF_LEASES = [
-    *("kill", "fall", "end", "pause", "pause", "pause", "suspend", "suspend", "crash", "rough"),
-    *("stick", "stick", "stick", *["hinder"] * 8),
+    *("kill", "fall", "pause", "pause", "pause", "suspend", "suspend", "rough"),
+    *("stick", "stick", "stick", *["end"] * 3, *["crash"] * 6, *["hinder"] * 8),
 ]
