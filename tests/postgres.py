@@ -118,9 +118,9 @@ class Cluster:
             connection.execute(f"UPDATE holder SET server = ({SERVER})".encode())
         return url
 
-    def url(self, name: str) -> str:
-        """Write the address of a database."""
-        return f"postgresql://{_USER}@/{name}?host={self.directory}&port={self._port}"
+    def url(self, name: str, place: Path | None = None) -> str:
+        """Write the address of a database, whose server a place leads to: a link to the directory of one."""
+        return f"postgresql://{_USER}@/{name}?host={place or self.directory}&port={self._port}"
 
     @staticmethod
     def name_of(url: str) -> str:
@@ -130,6 +130,24 @@ class Cluster:
     def connect(self, name: str = "postgres") -> psycopg.Connection[Any]:
         """Connect, every statement a transaction of its own."""
         return psycopg.connect(self.url(name), autocommit=True)
+
+    def copy_to(self, replica: "Cluster", place: Path) -> None:
+        """Make another server that follows this one, as long as a place leads here."""
+        if os.geteuid() == 0:
+            os.chown(replica.directory, pwd.getpwnam(_owner()).pw_uid, -1)
+        made = [f"-h{self.directory}", f"-p{self._port}", f"-U{_USER}", f"-D{replica._files}"]
+        how: dict[str, Any] = {"capture_output": True, "cwd": "/", **_as_owner()}
+        subprocess.run(
+            [_binary("pg_basebackup"), *made, "-cfast", "--no-sync"], check=True, **how
+        )
+        subprocess.run(["touch", str(replica._files / "standby.signal")], check=True, **how)
+        replica._settings["primary_conninfo"] = f"host={place} port={self._port} user={_USER}"
+        replica.start()
+
+    def promote(self) -> None:
+        """Let a replica take writes from now on."""
+        with self.connect() as connection:
+            connection.execute("SELECT pg_promote()")
 
     @property
     def _files(self) -> Path:

@@ -292,9 +292,7 @@ class Lease:
 
     def _stand_by_for(self, found: _Row | None, since: float) -> None:
         left_s = since + _PATIENCE_OF_STANDBYS * self._longest_ms / 1_000 - boot_s()
-        self.awaited = (
-            f"the lease on the database is in force for {left_s:.1f} s more, unless it is renewed"
-        )
+        self.awaited = f"the lease on the database is in force for {left_s:.1f} s more, unless it is renewed"
         address = "" if found is None else found.address
         if address == self._address:  # its own, before it was killed: nobody can be sent there
             address = ""

@@ -69,6 +69,7 @@ _DURABLE = (
 )
 _READABLE = "SET datestyle = ISO"
 """psycopg reads times in no other style, and a database or a role may have one of its own."""
+_LISTEN = "LISTEN tidegauge"
 _ENDING = "this controller gives the database up"
 _NAME_PATIENCE_S = 10.0
 _NAME_PAUSE_S = 0.2
@@ -340,7 +341,7 @@ class PostgresSession:
         The race: a replica is promoted between the two. To listen comes first, since a session that
         began on a replica would find that it is none only once it has a tenure.
         """
-        connection.execute("LISTEN tidegauge")
+        connection.execute(_LISTEN)
         self.server = server_of(connection)
         if not self.server:
             msg = "the server is in recovery: it is a replica, or has not started yet"
