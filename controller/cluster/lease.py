@@ -32,7 +32,9 @@ What follows for memory and disk:
 
 A database may take renewals back: when it crashes, or when an asynchronous replica is promoted. A holder
 starts over if a new connection finds another server, or a number below the one that it wrote: its memory may be
-ahead of what was promoted. Assumed is that one server takes writes at a time: the former primary is fenced.
+ahead of what was promoted. Assumed is that one server takes writes at a time: the former primary is fenced. Assumed is
+as well that a replica is promoted, which gives it another timeline. One that is started as a primary without that, or from a
+snapshot, passes for the same server.
 
 Whoever frees the row (`leave`) is not certain any more. `db upgrade` cannot know that, and leaves a row that is
 nobody's and not free (`controller.database.migration`).
@@ -88,7 +90,7 @@ _INSERT = (
 _RENEW = text(
     "UPDATE holder SET number = number + 1 WHERE id = :id RETURNING number, pg_backend_pid()"
 )
-_LEAVE = "UPDATE holder SET id = %s, address = '', is_free = TRUE, server = %s WHERE id = %s"
+_LEAVE = "UPDATE holder SET id = %s, is_free = TRUE, server = %s WHERE id = %s"
 _CHECK = "SELECT tidegauge_check_lease(%s)"
 _AWAIT_COMMITS = "SELECT number FROM holder WHERE id = %s FOR UPDATE"
 
@@ -205,14 +207,14 @@ class Lease:
             if self._session.server != self._server:
                 self._doubt = "the database was failed over"
             elif number is None:
-                self._doubt = "another controller has taken over"
+                self._doubt = await self._why_replaced()
             elif number <= self._number:
                 self._doubt = "the database has taken renewals back"
             else:
                 self._number = number
                 self._certain_until = sent + self._lease_s
         _log.warning("starts over: %s", self._doubt, extra=self._extra)
-        self._certain_until, self.holder = 0.0, ""
+        self._certain_until, self.holder, self._id = 0.0, "", ""
 
     async def open(self) -> Database:
         """Open the database for a tenure under this lease; its caller closes it."""
@@ -268,6 +270,21 @@ class Lease:
         stored_id = str(connection.exec_driver_sql(_READ_ID).scalar())
         return " ".join([stored_id, *self._session.server.split()[1:]])  # no timeline
 
+    async def _why_replaced(self) -> str:
+        """Return why the row of this lease is not there any more."""
+        try:
+            found = await self._session.run(_read)
+        except TidegaugeError:
+            return "its row was replaced"
+        if found is None:
+            return "somebody has deleted its row"
+        # A controller without a URL looks as the upgrade of a schema does.
+        return (
+            "another controller has taken over"
+            if found.server == self._server and found.address
+            else "its row was replaced: by an upgrade of the schema, or a controller without a URL"
+        )
+
     def _is_over(self, found: _Row | None, *, waited_s: float) -> bool:
         """Return whether nobody can be certain any more who had the row that is seen."""
         if found is not None:
@@ -279,7 +296,11 @@ class Lease:
 
     def _warn_of_another_lease(self, found: _Row) -> None:
         own_ms = round(self._lease_s * 1_000)
-        if found.address not in {"", self._address} and found.lease_ms != own_ms:
+        if (
+            not found.is_free
+            and found.address not in {"", self._address}
+            and found.lease_ms != own_ms
+        ):
             self._unequal.log(
                 f"{found.address} has --lease-ms {found.lease_ms}, and this controller {own_ms}: "
                 "give all controllers of a database the same"
@@ -292,8 +313,14 @@ class Lease:
 
     def _stand_by_for(self, found: _Row | None, since: float) -> None:
         left_s = since + _PATIENCE_OF_STANDBYS * self._longest_ms / 1_000 - boot_s()
-        self.awaited = f"the lease on the database is in force for {left_s:.1f} s more, unless it is renewed"
-        address = "" if found is None else found.address
+        is_held = found is not None and not found.is_free
+        lease = (
+            "the lease on the database is in force"
+            if is_held
+            else "its row is gone, or of another server"
+        )
+        self.awaited = f"{lease}; it waits {left_s:.1f} s more, unless the lease is renewed"
+        address = found.address if found is not None and is_held else ""
         if address == self._address:  # its own, before it was killed: nobody can be sent there
             address = ""
         if found is not None and address != self.holder:
@@ -357,7 +384,7 @@ def _reason_for(former: _Row | None) -> str:
     if former is None:
         return "the row of its holder was gone"
     if former.is_free:
-        return "nobody held it"
+        return "it was handed over" if former.address else "nobody held it"
     return (
         "its lease ran out" if former.address else "its holder was lost, or the schema upgraded"
     )

@@ -44,6 +44,7 @@ def upgrade(connection: Connection, name: str) -> None:
     """Bring a schema up to date, in the caller's transaction, unless it is not ours."""
     revision = revision_of(connection)
     if revision == newest_revision():
+        check_whole(connection, name)
         return
     _check_ours(connection, name, revision)
     is_shared = connection.dialect.name == "postgresql"
@@ -66,6 +67,22 @@ def check_newest(connection: Connection, name: str) -> None:
         f"schema {newest_revision()}; run: tidegauge db upgrade --database-url '{name}'"
     )
     raise DatabaseUnusableError(msg)
+
+
+def check_whole(connection: Connection, name: str) -> None:
+    """Refuse a schema of the newest revision that an unreleased version made, by what it lacks."""
+    inspected = inspect(connection)
+    for table in metadata.tables.values():
+        found = set[str]()
+        if inspected.has_table(table.name):
+            found = {column["name"] for column in inspected.get_columns(table.name)}
+        if lacking := sorted(set(table.columns.keys()) - found):
+            what = f"columns of its table {table.name}: {', '.join(lacking)}"
+            msg = (
+                f"{name} has schema {newest_revision()} and lacks {what}. A version that was never "
+                "released made it: use a new database, or the version that made it"
+            )
+            raise DatabaseUnusableError(msg)
 
 
 def _check_ours(connection: Connection, name: str, revision: str | None) -> None:

@@ -300,6 +300,7 @@ class PostgresSession:
                     self._connect()
                 )  # behind it, since the session is on the server of this one
                 migration.check_newest(own, self.name)
+                migration.check_whole(own, self.name)
                 pids = [one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)]
             if pids[0] != pids[2] or pids[0] == pids[1]:
                 raise DatabaseUnusableError(POOLED)

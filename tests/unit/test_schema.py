@@ -85,6 +85,22 @@ def test_another_primary_key_or_check_would_be_seen(database_url: str) -> None:
     assert difference == ("deleted_streams", ([], ["key > 0"]), (["key"], []))
 
 
+def test_a_database_of_an_unreleased_version_is_refused_by_what_it_lacks(
+    database_url: str,
+) -> None:
+    upgrade_database(database_url)
+    with connected(database_url) as connection:
+        connection.exec_driver_sql("ALTER TABLE streams DROP COLUMN truncation")
+    for start in (
+        lambda: open_right(ServeSettings(database_url=database_url)),
+        lambda: upgrade_database(database_url),
+    ):
+        with pytest.raises(
+            DatabaseUnusableError, match="lacks columns of its table streams: trun"
+        ):
+            start()
+
+
 OTHERS = {
     "tables of others": (
         ["CREATE TABLE streams (name TEXT)", "CREATE TABLE customers (name TEXT)"],
