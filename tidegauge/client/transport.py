@@ -6,7 +6,7 @@ A request is repeated only if the failure is transient *and* repeating it is saf
 import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from functools import cache, partial
 from http import HTTPStatus
@@ -56,7 +56,7 @@ _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
 _NO_TLS = {ssl.SSLError, ssl.SSLCertVerificationError}
 """What does not pass; others are of a stream that ends, as one does where a service restarts."""
-_NONE = "no database"
+_UNNAMED = f"no header {DATABASE_HEADER}; let proxies pass it on, and run one version"
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
@@ -108,6 +108,7 @@ class Transport:
         if token is not None:
             self._headers["authorization"] = f"Bearer {check_token(token)}"
         self._clients: dict[str, httpx.AsyncClient] = {}
+        self._proved: dict[tuple[str, str], list[httpx.AsyncClient]] = {}
         self._closed = False
         self._transport = transport
 
@@ -200,9 +201,11 @@ class Transport:
     async def aclose(self) -> None:
         """Close the connections; there will be no others."""
         self._closed = True
-        for client in self._clients.values():
-            await client.aclose()
+        for clients in [self._clients.values(), *self._proved.values()]:
+            for client in clients:
+                await client.aclose()
         self._clients.clear()
+        self._proved.clear()
 
     def _gives_up(self, state: RetryCallState) -> bool:
         return stop_after_delay(self._patience())(state)
@@ -264,27 +267,59 @@ class Transport:
     async def _follow(
         self, holder: str, build: _Build, database: str, asked: str
     ) -> httpx.Response:
-        """Ask the holder, behind each connection that proves itself; an error names it."""
-        request, proof = build(holder), (database, asked)
-        request.extensions["trace"] = _refuse_to_connect
+        """Ask the holder over a connection that proves itself; an error names it."""
+        kind: type[httpx.TransportError] = httpx.ConnectError
         try:
-            if self._route.proofs.get(holder) == proof:
-                with suppress(_ConnectsError):  # something else may listen there now
-                    return await self._http(holder).send(request)
-            named = await self._database_of(holder)
-            if holder in self._route.urls:
-                await self._hear(holder, named)
-            if named and named == database:
-                self._route.proofs[holder] = proof
-                return await self._http(holder).send(build(holder))
-            kind: type[httpx.TransportError] = httpx.ConnectError
-            reason = f"its /readyz names {named or _NONE}, and the redirect {database or _NONE}"
+            response = await self._send_proved(holder, build, database)
         except httpx.TransportError as error:
             kind = httpx.ConnectError if is_certainly_not_done(error) else httpx.ReadError
             reason = _reason(error)
+        else:
+            self._route.proofs[holder] = database, asked
+            return response
         self._route.demote(holder)
+        for http in self._proved.pop((holder, database), []):
+            await http.aclose()
         msg = f"{asked} stands by for {holder} (its --advertise-url), which cannot be used: {reason}"
         raise kind(msg)
+
+    async def _send_proved(self, holder: str, build: _Build, database: str) -> httpx.Response:
+        """Send over a connection that has named the database, and over no other.
+
+        Each has an HTTP client of its own, for one request at a time; the longest idle comes first.
+        """
+        while True:
+            idle = self._proved.setdefault((holder, database), [])
+            is_new = not idle
+            http = self._open(holder) if is_new else idle.pop(0)
+            async with AsyncExitStack() as ends:
+                ends.push_async_callback(http.aclose)
+                if is_new:
+                    await self._prove(http, holder, database)
+                request = build(holder)
+                request.extensions["trace"] = _refuse_to_connect
+                with suppress(_ConnectsError):  # something else may listen there now
+                    response = await http.send(request)
+                    if not self._closed:
+                        self._proved.setdefault((holder, database), []).append(http)
+                        ends.pop_all()
+                    return response
+            if is_new:
+                reason = "it closed the connection over which its /readyz named the database"
+                raise httpx.ConnectError(reason)
+
+    async def _prove(self, http: httpx.AsyncClient, holder: str, database: str) -> None:
+        """Raise ``ConnectError`` if the connection leads to another database."""
+        if not database:
+            msg = f"the redirect has {_UNNAMED}"
+            raise httpx.ConnectError(msg)
+        named = await self._database_of(holder, http)
+        if holder in self._route.urls:
+            await self._hear(holder, named)
+        if named != database:
+            said = f"names {named}, and the redirect {database}" if named else f"has {_UNNAMED}"
+            msg = f"its /readyz {said}"
+            raise httpx.ConnectError(msg)
 
     async def _hear(self, url: str, database: str) -> None:
         """Take in which database a given address names; raise if another one differs, now, too."""
@@ -299,9 +334,9 @@ class Transport:
                 raise TwoServicesError(msg)
         known[url] = database
 
-    async def _database_of(self, url: str) -> str:
+    async def _database_of(self, url: str, http: httpx.AsyncClient | None = None) -> str:
         """Ask an address which database it is of, without the token; empty if it does not say."""
-        http = self._http(url)
+        http = http or self._http(url)
         request = http.build_request("GET", f"{url}/readyz", timeout=_CONNECT_S)
         request.headers.pop("authorization", None)
         try:
@@ -361,18 +396,22 @@ class Transport:
         return UnexpectedAnswerError(self.url, status, content[:200].decode(errors="replace"))
 
     def _http(self, url: str) -> httpx.AsyncClient:
-        if self._closed:
-            raise ClientClosedError
+        """Return the client that all requests to the given addresses share."""
         scheme = url.partition(":")[0].lower()
         if scheme not in self._clients:
-            self._clients[scheme] = httpx.AsyncClient(
-                headers=self._headers,
-                timeout=_limits(None),
-                limits=httpx.Limits(max_connections=None),
-                verify=trust_for(url),
-                transport=self._transport,
-            )
+            self._clients[scheme] = self._open(url)
         return self._clients[scheme]
+
+    def _open(self, url: str) -> httpx.AsyncClient:
+        if self._closed:
+            raise ClientClosedError
+        return httpx.AsyncClient(
+            headers=self._headers,
+            timeout=_limits(None),
+            limits=httpx.Limits(max_connections=None),
+            verify=trust_for(url),
+            transport=self._transport,
+        )
 
 
 def is_transient(error: BaseException) -> bool:
@@ -394,7 +433,7 @@ class _ConnectsError(Exception):
 
 
 async def _refuse_to_connect(event: str, _info: Mapping[str, Any]) -> None:
-    if event == "connection.connect_tcp.started":
+    if event.endswith(".connect_tcp.started"):  # of a SOCKS proxy, too
         raise _ConnectsError
 
 
