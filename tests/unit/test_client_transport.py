@@ -374,6 +374,15 @@ def test_a_list_that_leads_to_two_services_is_refused_with_both_named(standby: s
     assert set(hosts.asked["b"]) == {PROBE}
 
 
+def test_the_second_service_of_a_list_is_noticed_though_the_first_one_answered_and_is_gone() -> (
+    None
+):
+    hosts = _Hosts({"b": "two"}, a=[HOLDS, HOLDS, httpx.ConnectError("")], b=[HOLDS])
+    with pytest.raises(TwoServicesError, match="http://a and http://b lead to"):
+        _ask("http://a,http://b", hosts, times=3)
+    assert hosts.asked == {"a": [CALL, PROBE, CALL, CALL, PROBE], "b": [PROBE]}
+
+
 def test_a_database_that_was_replaced_makes_no_two_services() -> None:
     lost = httpx.ConnectError("")
     hosts = _Hosts(a=["http://gone"], b=[STANDS_BY], gone=[HOLDS, lost])

@@ -35,6 +35,10 @@ class Route:
         holder = [] if self._holder is None else [self._holder]
         return [*holder, *(url for url in self._order if url != self._holder)]
 
+    def is_unheard(self, url: str) -> bool:
+        """Return whether an address is a given one that was not asked yet which database it is of."""
+        return url in self.urls and url not in self.databases
+
     def prefer(self, url: str) -> None:
         """Record that the controller at an address answered: it is asked first from now on."""
         self._holder = url

@@ -241,7 +241,7 @@ class Transport:
     async def _ask_one(self, url: str, path: str, build: _Build) -> httpx.Response:
         """Ask one address, and the one that it redirects to."""
         route = self._route
-        if route.databases and url in {*route.urls} - {*route.databases}:
+        if route.databases and route.is_unheard(url):
             await self._hear(url, await self._database_of(url))
         if url in route.proofs:
             response = await self._follow(url, build, *route.proofs[url])
@@ -252,6 +252,9 @@ class Transport:
         location = response.headers.get("location")
         if database and url in route.urls:
             await self._hear(url, database)
+        elif route.is_unheard(url) and len(route.urls) > 1 and response.is_success:
+            with suppress(httpx.ConnectError):  # to compare others with, once it is gone
+                await self._hear(url, await self._database_of(url))
         if response.status_code == HTTPStatus.TEMPORARY_REDIRECT and location:
             holder = target_of(location, asked=url, path=path)
             response = await self._follow(holder, build, database, url)
