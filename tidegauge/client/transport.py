@@ -56,7 +56,7 @@ _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
 _NO_TLS = {ssl.SSLError, ssl.SSLCertVerificationError}
 """What does not pass; others are of a stream that ends, as one does where a service restarts."""
-_UNNAMED = f"no header {DATABASE_HEADER}; let proxies pass it on, and run one version"
+_NONE = f"no database (no header {DATABASE_HEADER}: let proxies pass it on; run one version)"
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
@@ -205,7 +205,6 @@ class Transport:
             for client in clients:
                 await client.aclose()
         self._clients.clear()
-        self._proved.clear()
 
     def _gives_up(self, state: RetryCallState) -> bool:
         return stop_after_delay(self._patience())(state)
@@ -313,15 +312,11 @@ class Transport:
 
     async def _prove(self, http: httpx.AsyncClient, holder: str, database: str) -> None:
         """Raise ``ConnectError`` if the connection leads to another database."""
-        if not database:
-            msg = f"the redirect has {_UNNAMED}"
-            raise httpx.ConnectError(msg)
         named = await self._database_of(holder, http)
         if holder in self._route.urls:
             await self._hear(holder, named)
-        if named != database:
-            said = f"names {named}, and the redirect {database}" if named else f"has {_UNNAMED}"
-            msg = f"its /readyz {said}"
+        if not named or named != database:
+            msg = f"its /readyz names {named or _NONE}, and the redirect {database or _NONE}"
             raise httpx.ConnectError(msg)
 
     async def _hear(self, url: str, database: str) -> None:
@@ -410,7 +405,6 @@ class Transport:
             raise ClientClosedError
         return httpx.AsyncClient(
             headers=self._headers,
-            timeout=_limits(None),
             limits=httpx.Limits(max_connections=None),
             verify=trust_for(url),
             transport=self._transport,
