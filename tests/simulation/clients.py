@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from math import inf
+from operator import gt
 from typing import Any
 
 import httpx
@@ -18,6 +19,8 @@ import pyarrow as pa
 
 from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
 from tests.simulation import clocks
+from tests.simulation.cluster import LEASE_MS
+from tests.simulation.disk import Disk
 from tests.simulation.ledger import (
     DEAD_AFTER_MS,
     Checkpoint,
@@ -74,6 +77,8 @@ _OFTEN_IN_CALM = 0.25
 _LEASE = timedelta(seconds=5)
 """Of transactions, whose events take less to write."""
 _PATIENCE_OF_GLANCES_S = 3.0
+LONGEST_LEASE_S = 1.03 * LEASE_MS / 1_000
+"""By a clock that is slow."""
 _OF_LINES = {"content-type": NDJSON}
 _NEVER_MS = 4_000_000
 """Further ahead than clocks may be wrong."""
@@ -303,7 +308,7 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
             headers = dict(_OF_LINES)
             if is_keyed:
                 headers["idempotency-key"] = events[0].value
-            promised = pen.note()
+            promised, asked_s = pen.note(), world.loop.time()
             try:
                 await transport.request(
                     "POST",
@@ -317,7 +322,10 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
             except (OutcomeUnknownError, ServiceUnreachableError):
                 pen.forget()
             else:
-                pen.acknowledge()
+                if asked_s < world.disk.went_back_s:
+                    pen.forget()
+                else:
+                    pen.acknowledge()
             await _rest(program, 0.4)
         await transport.aclose()
 
@@ -463,7 +471,7 @@ def glance(world: World, book: StreamBook, pause_s: float = 0.2, appends: float 
     """
     # Not a client that goes to the holder: also those are asked that hold no more.
     client = httpx.AsyncClient(transport=world.network, timeout=_PATIENCE_OF_GLANCES_S)
-    holder = ""
+    disk, holder = world.disk, ""
 
     async def ask(program: Program, method: str, path: str, **more: Any) -> httpx.Response:
         nonlocal holder
@@ -475,19 +483,27 @@ def glance(world: World, book: StreamBook, pause_s: float = 0.2, appends: float 
     async def append(program: Program, pen: Pen) -> None:
         made = pen.event(is_known=False)
         pen.forget()
+        asked_s = world.loop.time()
         with suppress(httpx.TransportError):
             line = _line(made)
             answer = await ask(program, "POST", "/events", content=line, headers=_OF_LINES)
-            if answer.is_success:
+            if answer.is_success and asked_s >= disk.went_back_s:
                 book.acknowledged.add(made.value)
 
     async def look(program: Program) -> None:
         stored = len(book.acknowledged)
         known = tuple(map(max, book.seen, (0, 0, stored, 0, 0)))
+        asked_s = world.loop.time()
         with suppress(httpx.TransportError):
             answer = await ask(program, "GET", "")
-            if answer.is_success:
+            since_s = disk.knows_since(answer.url.host, LONGEST_LEASE_S)
+            if answer.is_success and asked_s >= since_s:
                 told = _growing(StreamInfo.model_validate_json(answer.content))
+                if any(map(gt, told, stored_of(disk, book.name))):
+                    said = f"{program.name} was told {told}"
+                    book.troubles.append(
+                        f"not stored: {said}, and {stored_of(disk, book.name)}"
+                    )
                 if any(now < before for now, before in zip(told, known, strict=True)):
                     said = f"{program.name} knew {known}, and was told {told}"
                     book.troubles.append(f"old: {said}")
@@ -503,6 +519,15 @@ def glance(world: World, book: StreamBook, pause_s: float = 0.2, appends: float 
                 await asyncio.sleep(program.random.random() * 2 * pause_s)
 
     return work
+
+
+def stored_of(disk: Disk, name: str) -> tuple[int, ...]:
+    """Return what the disk has of a stream: its watermark, marks and events."""
+    marks = "SELECT max(lower), max(revision) FROM marks JOIN streams ON key = stream_key"
+    events = "SELECT sum(events) FROM chunks JOIN streams ON key = stream_key"
+    which = "WHERE scope || '/' || stream = ?"
+    found = [*disk.look(f"{marks} {which}", name), *disk.look(f"{events} {which}", name)]
+    return tuple(one or 0 for row in found for one in row)
 
 
 def _growing(info: StreamInfo) -> tuple[int, ...]:

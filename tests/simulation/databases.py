@@ -269,6 +269,7 @@ class _Shared(_Connection, PostgresDatabase):
             self._check_lease(connection)
 
     def _connected(self) -> None:
+        self._disk.meet()
         self._check_server(_Server(self._disk))  # type: ignore[arg-type]
         super()._connected()
 

@@ -4,9 +4,10 @@ Each patches the product at one place, and is about a rule that no other one is 
 ``python -m tests.simulation SEED --count 50 --defect NAME`` runs with one, until it is found.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -46,6 +47,7 @@ from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import Life, Now
 from tidegauge.aggregator import Aggregator
 from tidegauge.client.outage import ServiceUnreachableError
+from tidegauge.errors import OutcomeUnknownError, UnavailableError
 from tidegauge.groups import GroupState
 from writer_client._lanes import Lanes
 from writer_client._membership import Membership
@@ -256,6 +258,53 @@ def wait_that_outlives_its_connection() -> Any:
         return is_over(self, found, waited_s=clocks.boot_s() - firsts[self][1])
 
     return _in(Lease, "_is_over", has_waited)
+
+
+@_defect("not stored", controllers=3, about="failing_over")
+def database_that_went_back_unseen() -> Any:
+    """Nothing checks that the database is the one that memory is of."""
+    patches = ExitStack()
+    for one in (_renewals_unchecked(), connections_unchecked(), _settled_unchecked()):
+        patches.enter_context(one)
+    return patches
+
+
+@_defect("not stored", controllers=3, about="failing_over")
+def connections_unchecked() -> Any:
+    """A new connection for transactions may lead to another server."""
+    return _in(Lease, "_check_server", lambda *_given: None)
+
+
+def _renewals_unchecked() -> Any:
+    """A renewal counts whatever its number, and on whatever server."""
+
+    async def keep(self: Lease) -> None:
+        number: int | None = 0
+        while number is not None and not self._doubt:
+            await asyncio.sleep(lease._PERIOD_S)
+            sent = clocks.boot_s()
+            with suppress(OutcomeUnknownError, UnavailableError):
+                number = await self._session.run(partial(lease._renew, holder=self._id))
+                self._certain_until = sent + self._lease_s
+        self._certain_until, self.holder = 0.0, ""
+
+    return _in(Lease, "keep", keep)
+
+
+def _settled_unchecked() -> Any:
+    """Memory is read back though the row has an older number."""
+
+    def settle(_self: Lease, connection: Any, holder: str) -> None:
+        connection.exec_driver_sql(lease._AWAIT_COMMITS, (holder,))
+
+    return _in(Lease, "_settle", settle)
+
+
+@_defect("not stored", controllers=3, about="failing_over")
+def doubt_that_does_not_count() -> Any:
+    """A controller that doubts its memory answers on, until its lease is over."""
+    is_certain = property(lambda self: clocks.boot_s() < self._certain_until)
+    return _in(Lease, "is_certain", is_certain)
 
 
 @_defect("stands by", controllers=3, about="holding")

@@ -17,11 +17,11 @@ fault            what its caller finds
 
 But for ``refused``, ``slow``, kills and pauses these are faults of several controllers.
 A row of a lease is locked as PostgreSQL would lock it. A crash of the database ends all
-connections, and may take renewals of the lease back.
+connections, and may take renewals of the lease back. A failover may go back to an earlier copy of everything.
 """
 
 import sqlite3
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -40,6 +40,9 @@ _DISTURBS_S = 0.5
 """Who waits for a transaction for so long cannot be expected to take over meanwhile."""
 _LONGEST_DETECTION_S = 0.6
 """So late a controller may stop listening time when an outage begins, and let it go on."""
+_COPIES = 8
+_COPIED = 0.15
+"""Of what a replica may have when it is promoted: how many, and before how many transactions one is made."""
 SAID = (
     "disk is full",
     "no room",
@@ -142,6 +145,13 @@ class Disk:
         """What the row of the lease was before each change of hands."""
         self.restored = ""
         """The id of the row that a failover has brought back."""
+        self.remember: Callable[[], Callable[[], None]] | None = None
+        """Makes what forgets all that was told since; None where a failover loses nothing but hands."""
+        self.went_back_s = -inf
+        """When it went back to a copy last."""
+        self._copies: deque[tuple[bytes, Callable[[], None]]] = deque(maxlen=_COPIES)
+        self._met: dict[str, float] = {}
+        """By controller, when it first connected its memory to the copy."""
         self.transactions = 0
         self.refusals: Counter[int] = Counter()
         """Transactions that it refused, by second."""
@@ -229,6 +239,19 @@ class Disk:
         self.transactions += 1
         self.refusals[int(self.loop.time())] += what.endswith("refused")
         self.loop.trace("disk", f"{current_node()} {what}")
+        if self.remember is not None and self.choices.of("copies").random() < _COPIED:
+            self._copies.append((self.connection.serialize(), self.remember()))
+
+    def meet(self) -> None:
+        """Note that a controller has connected its memory."""
+        self._met.setdefault(current_node().place, self.loop.time())
+
+    def knows_since(self, place: str, longest_s: float) -> float:
+        """Return since when a controller can answer nothing that the latest copy lacks.
+
+        That is once it has connected its memory to the copy, or for as long as a lease can last.
+        """
+        return self._met.get(place, self.went_back_s + longest_s)
 
     def notify(self) -> None:
         for told in list(self.listeners):
@@ -249,12 +272,17 @@ class Disk:
     def crash(self, *, takes_back: int, is_promoted: bool, loses_hands: int = 0) -> None:
         """End all connections, take renewals back, and perhaps go on as another server.
 
-        That one may lack the latest changes of hands, as an asynchronous replica does. What else it
-        lacked is tried with real replicas: `tests.faults.test_replicas`.
+        That one may lack the latest changes of hands, as an asynchronous replica does, or all that
+        is not in a copy.
         """
         self.crashes += 1
         self._end(self.begun)
-        self.connection.execute("UPDATE holder SET number = max(0, number - ?)", (takes_back,))
+        if is_promoted and self._copies:
+            self._go_back()
+        else:
+            self.connection.execute(
+                "UPDATE holder SET number = max(0, number - ?)", (takes_back,)
+            )
         if is_promoted:
             self.server = f"{self.crashes + 1}"
             lost = self._former_holders[-loses_hands:] if loses_hands else []
@@ -265,6 +293,18 @@ class Disk:
                     "INSERT INTO holder VALUES (?, ?, ?, ?, ?, ?, ?)", lost[0]
                 )
         self.crashed_s = self.loop.time()
+
+    def _go_back(self) -> None:
+        """Go on with an earlier copy of everything; whoever remembers more forgets it."""
+        copied, forget = self.choices.one("copies", self._copies)
+        self.connection.deserialize(copied)
+        forget()
+        self._copies.clear()
+        self._former_holders.clear()
+        self._met.clear()
+        ((self.restored,),) = self.look("SELECT id FROM holder")
+        self.went_back_s = self.loop.time()
+        self.loop.trace("goes back", self.restored)
 
     def _end(self, sessions: list[Session]) -> None:
         for session in sessions:

@@ -1,5 +1,7 @@
 """What the clients did, were told and saw: all that the judge knows besides the end."""
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -37,6 +39,8 @@ class Checkpoint(NamedTuple):
     got: int
 
 
+_TOLD = "acknowledged", "marks", "heard", "noted", "seen"
+"""What of a book was told by controllers."""
 DEAD_AFTER_MS = 2_500
 """How long a reader may be silent."""
 _ROUNDED_S = 0.002
@@ -97,6 +101,21 @@ class StreamBook:
         """Record what somebody was told of what only grows."""
         self.seen = tuple(map(max, self.seen, seen))
 
+    def remember(self) -> Callable[[], None]:
+        """Return what forgets all that was told since, since it may be lost.
+
+        An event whose fate is unknown may then be lost with its writer, and come before it again.
+        """
+        told = {one: copy(getattr(self, one)) for one in _TOLD}
+
+        def forget() -> None:
+            vars(self).update(told)
+            for value, one in self.written.items():
+                if value not in self.acknowledged:
+                    self.written[value] = one._replace(is_honest=False)
+
+        return forget
+
     def accept(self, writer: str, time: int, risen_s: float) -> None:
         """Record that a time was accepted, and when its writer first noted it."""
         self.noted[writer], self.heard[writer] = time, risen_s
@@ -146,3 +165,13 @@ class Ledger:
     groups: dict[str, GroupBook] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     """What stopped a client, and what raised though nobody took it."""
+
+    def remember(self) -> Callable[[], None]:
+        """Return what forgets all that was told of streams since."""
+        forgetting = [book.remember() for book in self.streams.values()]
+
+        def forget() -> None:
+            for one in forgetting:
+                one()
+
+        return forget

@@ -224,21 +224,36 @@ def reporting(cast: Cast) -> None:
         cast.writer(book, clients.report(cast.world, book))
 
 
+def _change_hands(world: World) -> None:
+    world.disk.delay_s, world.disk.slowness = 0.02, 0.2
+    world.is_about_leases = True
+    world.longer_s = _LONGER_S  # a take-over takes a while
+
+
 def holding(cast: Cast) -> None:
     """What is about the lease."""
-    disk = cast.world.disk
-    disk.delay_s, disk.slowness = 0.02, 0.2
-    cast.world.is_about_leases = True
-    cast.world.longer_s = _LONGER_S  # a take-over takes a while
+    _change_hands(cast.world)
     book = cast.stream("holding", groups=0)
     cast.write(book, 3, flushes=0.9)
     cast.other("glancer", book, clients.glance(cast.world, book, pause_s=0.03, appends=0.5))
 
 
+def failing_over(cast: Cast) -> None:
+    """What is about a database that goes back; clients have nothing that they could be ahead by."""
+    _change_hands(cast.world)
+    cast.world.loses_changes = True
+    book = cast.stream("failing-over", groups=0)
+    for number in range(2):
+        cast.writer(book, clients.post_lines(cast.world, book, is_keyed=number > 0))
+    for number in range(2):
+        work = clients.glance(cast.world, book, pause_s=0.05, appends=0.4)
+        cast.other(f"glancer{number}", book, work)
+
+
 SUBJECTS = (
     *(writing, impatience, lines, returning, transactions, scaling, policy, reading),
     *(truncating, retaining, forcing, batches, sealing, deleting, silence, lying, reporting),
-    holding,
+    *(holding, failing_over),
 )
 
 
@@ -258,6 +273,8 @@ async def play(world: World, course: Course) -> None:
     cast = Cast(world)
     prepare(world, cast, course)
     await cast.begin()
+    if world.loses_changes:
+        world.disk.remember = world.ledger.remember
     for one in (world.network, world.disk):
         one.intensity = one.usual
     await _rage(world, loop.time() + course.faults_s + world.longer_s)

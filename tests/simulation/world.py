@@ -33,6 +33,8 @@ class World:
         Whether controllers may end for good.
     is_about_leases
         Whether what happens is mostly about who holds the database.
+    loses_changes
+        Whether a failover of the database loses more than changes of hands.
     longer_s
         How much longer than in other runs faults happen.
     favoured
@@ -53,7 +55,7 @@ class World:
         self.programs: list[Program] = []
         self.ledger = Ledger()
         self.is_writing = self.is_reading = True
-        self.is_calm = self.is_over = self.is_about_leases = False
+        self.is_calm = self.is_over = self.is_about_leases = self.loses_changes = False
         self.favoured: list[str] = []
         self.longer_s = 0.0
 
