@@ -6,6 +6,7 @@ clock, more or less, so that the watermark can be compared with the time that it
 
 import asyncio
 import json
+from bisect import insort
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -47,6 +48,7 @@ from tidegauge.errors import (
     UnknownStreamError,
     WriterFencedError,
 )
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import down_set
 from tidegauge.marks import Mark
 from tidegauge.wire.columns import EVENT_SCHEMA
@@ -104,6 +106,7 @@ class Pen:
         lag_ms: int = 0,
         *,
         keys: int = _KEYS,
+        registers: bool = True,
     ) -> None:
         self._program = program
         self._lag_ms = lag_ms
@@ -114,6 +117,7 @@ class Pen:
         self.risen_s = -inf
         """When it promised more than before: the same again is no progress."""
         self._keys = keys
+        self._times = book.promised.setdefault(program.name, []) if registers else []
         self._count = 0
         self._open: list[str] = []
 
@@ -143,6 +147,7 @@ class Pen:
         time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS) - self._lag_ms
         if time > self.promised:
             self.promised, self.risen_s = time, self._program.world.listened_s
+        insort(self._times, self.promised)
         return self.promised
 
     def note(self) -> int:
@@ -198,6 +203,7 @@ def write(
         random, stream = program.random, book.name
         writer = AsyncWriter(world.url(), stream, program.name, retry_for=patience)
         await writer.open()
+        _find_left_open(program, book)
         pen = Pen(program, book, writer.registered_time, lag_ms)
         until_s = world.loop.time() + random.uniform(0.5, 1.5) * stays_s
         while world.is_writing:
@@ -227,6 +233,16 @@ def write(
     return work
 
 
+def _find_left_open(program: Program, book: StreamBook) -> None:
+    """Find transactions that a registration has not ended."""
+    stored = program.world.disk.look("SELECT name FROM outcomes WHERE state = 'open'")
+    book.troubles += [
+        f"left open: {one} of {program.name}"
+        for (one,) in stored
+        if book.begun.get(one) == program.name
+    ]
+
+
 async def _rest(program: Program, pause_s: float) -> None:
     """Do nothing for a while: in the calm for as long as watermarks allow, since requests cost."""
     pause_s = _REST_S if program.world.is_calm else pause_s
@@ -247,7 +263,7 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
     try:
         async with writer.transaction(timeout=_LEASE) as transaction:
             unit = transaction.id
-            book.units[unit] = "open"
+            book.units[unit], book.begun[unit] = "open", program.name
             for _ in range(random.randrange(2, 6)):
                 await _write(transaction, pen.event(unit=unit))
                 if random.random() < 0.2:
@@ -298,7 +314,7 @@ def post_lines(world: World, book: StreamBook, *, is_keyed: bool) -> Work:
     async def work(program: Program) -> None:
         nonlocal promised
         transport = Transport(world.url(), retry_for=PATIENCE)
-        pen = Pen(program, book, promised, keys=_ANY)
+        pen = Pen(program, book, promised, keys=_ANY, registers=False)
         while world.is_writing:
             # Nobody waits for it before its first note is accepted.
             is_known = program.name in book.noted
@@ -337,8 +353,11 @@ def _line(event: Written) -> bytes:
     return f"{json.dumps(line)}\n".encode()
 
 
-def publish(world: World, book: StreamBook) -> Work:
-    """Publish the numbered batches of a job, again from the last that is not known to be done."""
+def publish(world: World, book: StreamBook, *, ends: bool = False) -> Work:
+    """Publish the numbered batches of a job, again from the last that is not known to be done.
+
+    One that ends does so in the calm, and asks for the stream to be sealed, which others still write to.
+    """
     batches: dict[int, tuple[bytes, int]] = {}
     done = 0
 
@@ -362,6 +381,7 @@ def publish(world: World, book: StreamBook) -> Work:
                 batches[number] = encode_events(batch), pen.promise()
                 book.units[unit] = "open"
             encoded, note = batches[number]
+            is_last = ends and world.is_calm
             body: BatchOfTransactions | bytes = encoded
             headers = {"content-type": ARROW}
             if done and program.random.random() < 0.5:
@@ -373,13 +393,16 @@ def publish(world: World, book: StreamBook) -> Work:
                     answer=BatchAppended,
                     body=body,
                     headers=headers,
-                    params={"writer": program.name, "note_time": str(note)},
+                    params={"writer": program.name, "note_time": str(note)}
+                    | ({"seal": "true"} if is_last else {}),
                     retry=True,
                 )
             except TransactionFinishedError:
                 continue  # its lease ended while nobody was reached
             book.units[unit] = "committed"
             done = number
+            if is_last:
+                break
             await _rest(program, 1.0)
         await transport.aclose()
 
@@ -415,12 +438,16 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
         name = random.choice([program.name, f"{program.name}-{program.process}"])
         reader = AsyncReader(world.url(), book.name, name, retry_for=PATIENCE)
         until_s = world.loop.time() + random.uniform(0.5, 2) * stays_s
+        joined = 1
         while world.is_reading:
             events = await reader.read_next(wait_ms=2_000, limit=random.randrange(1, 60))
+            book.join(f"{name}, {program.node}, {joined}", reader.epoch)
             for event in events:
                 if random.random() < 0.1:
                     await asyncio.sleep(random.random() * 0.03)
                 book.take(event.value.decode())
+            if book.checkpoints and not _has_checkpoint(world.disk, book.name):
+                book.stream.troubles.append(f"forgotten: {book.checkpoints[-1]} of {book.name}")
             if random.random() < 0.1 and not world.is_calm:
                 position = (await reader.checkpoint("here")).get(book.stream.name, {})
                 book.checkpoints.append(Checkpoint(tuple(position.items()), len(book.got)))
@@ -435,11 +462,17 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
             if world.loop.time() > until_s:
                 await reader.close()
                 await asyncio.sleep(random.random())
-                until_s = world.loop.time() + stays_s
+                until_s, joined = world.loop.time() + stays_s, joined + 1
                 reader = AsyncReader(world.url(), book.name, name, retry_for=PATIENCE)
         await reader.close()
 
     return work
+
+
+def _has_checkpoint(disk: Disk, group: str) -> bool:
+    """Return whether the disk has the one that readers make again and again."""
+    found = "SELECT json_extract(state, '$.checkpoints.here') FROM reader_groups"
+    return disk.look(f"{found} WHERE scope || '/' || reader_group = ?", group) != [(None,)]
 
 
 def watch(world: World, book: StreamBook) -> Work:
@@ -614,8 +647,11 @@ async def _look(client: AsyncStreamClient, program: Program, book: StreamBook) -
     await client.explain()
     at = program.random.choice(sorted(book.acknowledged) or [""])
     if at:
+        watermark = book.seen[0]
         found = await client.marks_at_time(book.written[at].time)
         book.starts.append((found.time, dict(found.start or {})))
+        stop = None if found.stop is None else found.stop.revision
+        book.stops.append((found.time, stop, watermark))
 
 
 def seal_at_end(world: World, book: StreamBook, writers: list[Program]) -> Work:
@@ -624,6 +660,8 @@ def seal_at_end(world: World, book: StreamBook, writers: list[Program]) -> Work:
     async def work(_program: Program) -> None:
         while not all(one.is_done for one in writers):
             await asyncio.sleep(0.05)
+        if stored_of(world.disk, book.name)[0] == END_OF_TIME:
+            book.troubles.append("sealed early: nobody has asked for it yet")
         client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
         await client.seal()
         await client.aclose()

@@ -17,11 +17,13 @@ from unittest import mock
 import msgspec
 from sqlalchemy import func, select
 
-from controller import clocks, factory, process
+from controller import clocks, factory, process, tenure
+from controller.background import silence
 from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
 from controller.cluster import Lease, lease
 from controller.commit.sequencer import Sequencer
+from controller.http.calls import groups as calls_of_groups
 from controller.log import storage as log_storage
 from controller.log.embedded import EmbeddedLog
 from controller.log.transactions import Transactions
@@ -350,6 +352,24 @@ def memory_outlives_its_tenure() -> Any:
     return _in(Registry, "restore_all", restore_what_is_new)
 
 
+@_defect("listens", controllers=3, about="holding")
+def listening_begins_anew() -> Any:
+    """Listening time begins at 0 after a take-over."""
+    return _in(tenure, "read_listening", lambda _connection: 0)
+
+
+@_defect("listens", controllers=3, about="holding")
+def listening_without_a_lease() -> Any:
+    """Listening time goes on while the controller is not certain that it holds the database."""
+    make = Stamping.__init__
+
+    def make_certain(self: Stamping, *given: Any) -> None:
+        make(self, *given)
+        self._is_certain = lambda: True
+
+    return _in(Stamping, "__init__", make_certain)
+
+
 @_defect("listening time", about="silence")
 def no_last_stamp() -> Any:
     """Whoever leaves does not store its listening time."""
@@ -372,6 +392,18 @@ def leaky_cut() -> Any:
             kept.append(report)
 
     return _in(RunningCut, "keep", keep)
+
+
+@_defect("upper", about="writing")
+def upper_end_at_the_watermark() -> Any:
+    """A mark does not say how far its writers had noted time, but where it is."""
+    mark = Marking._mark
+
+    def mark_short(self: Marking, *given: Any) -> Any:
+        made = mark(self, *given)
+        return msgspec.structs.replace(made, upper=made.lower)
+
+    return _in(Marking, "_mark", mark_short)
 
 
 @_defect("goes back", about="writing")
@@ -521,6 +553,18 @@ def commit_not_repeated() -> Any:
     return _in(TransactionCalls, "_commit", commit)
 
 
+@_defect("left open", about="transactions")
+def transactions_outlive_their_process() -> Any:
+    """A writer that registers leaves the transactions of its former process open."""
+    return _in(Transactions, "abort_of", lambda *_given, **_named: None)
+
+
+@_defect("sealed early", about="ending")
+def job_seals_for_all() -> Any:
+    """A job that ends seals the stream though other writers have not ended."""
+    return _in(Aggregator, "all_ended", True)
+
+
 @_defect("timed out early", about="transactions")
 def transaction_times_out_early() -> Any:
     """The lease of a transaction ends after a tenth of its time."""
@@ -565,6 +609,54 @@ def start_behind_its_time() -> Any:
         return await start_of(database, state, time_ms + 1)
 
     return _in(history, "start_of", start_later)
+
+
+@_defect("stops", about="reading")
+def stop_behind_its_mark() -> Any:
+    """Where to stop for a time is the mark behind the one that is complete for it."""
+    first_from = history.first_mark_from
+
+    async def second_from(database: Any, state: Any, time_ms: int) -> Any:
+        first = await first_from(database, state, time_ms)
+        return first and await first_from(database, state, first.lower + 1)
+
+    return _in(history, "first_mark_from", second_from)
+
+
+@_defect("not fenced", about="reading")
+def epoch_of_the_former() -> Any:
+    """Whoever takes a name over has the epoch of the process before it."""
+    join_group = groups.join_group
+
+    def join_as_before(state: GroupState, reader: str) -> GroupState:
+        return state if reader in state.readers else join_group(state, reader)
+
+    return _in(calls_of_groups, "join_group", join_as_before)
+
+
+@_defect("not fenced", about="reading")
+def epoch_of_another() -> Any:
+    """Whoever joins has the epoch of whoever joined last."""
+    join_group = groups.join_group
+
+    def join_with_the_last(state: GroupState, reader: str) -> GroupState:
+        last = max(1, state.epochs)
+        joined = join_group(state, reader)
+        member = replace(joined.readers[reader], epoch=last)
+        return replace(joined, readers={**joined.readers, reader: member}, epochs=last)
+
+    return _in(calls_of_groups, "join_group", join_with_the_last)
+
+
+@_defect("forgotten", about="reading")
+def checkpoints_of_those_that_left() -> Any:
+    """With a reader that is silent the checkpoints of its group go, too."""
+    go_offline = groups.go_offline
+
+    def go_and_forget(state: GroupState, *given: Any, **named: Any) -> GroupState:
+        return replace(go_offline(state, *given, **named), checkpoints={})
+
+    return _in(silence, "go_offline", go_and_forget)
 
 
 @_defect("dropped early", about="reading")

@@ -1,6 +1,7 @@
 """What must hold at the end of a run, whatever happened."""
 
 import asyncio
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import aclosing, suppress
@@ -30,7 +31,9 @@ _READING_S = 3.0
 _OFTEN_S = 0.05
 _STAMPED_MS = 100
 """How long the last batch of a tenure takes."""
-_OVERSEEN = "take-over", "stands by"
+_STAMPED_S = 0.6
+"""How often a controller looks whether it is certain, twice."""
+_OVERSEEN = "take-over", "stands by", "listens"
 _MOST_REFUSALS = 100
 """In a second: clients repeat what they ask for a few times, and a controller asks four times."""
 _SKEW_MS = 500
@@ -132,12 +135,12 @@ def judge(world: World, book: StreamBook, found: Found) -> list[str]:
         faults += [*_judge_events(book, values), *_judge_order(book, values)]
         faults += _judge_starts(book, found)
         if book.truncated_below is None:
-            faults += _judge_units(book, values)
+            faults += [*_judge_units(book, values), *_judge_stops(book, found)]
         groups = [one for one in world.ledger.groups.values() if one.stream is book]
         for group in groups:
             faults += _judge_group(group, book, found, values)
         faults += _judge_truncation(book, values, groups)
-    faults += _judge_cuts(book, found)
+    faults += [*_judge_cuts(book, found), *_judge_uppers(book, found)]
     return [one.replace(": ", f": {book.name}, ", 1) for one in faults]
 
 
@@ -172,6 +175,16 @@ def _judge_starts(book: StreamBook, found: Found) -> list[str]:
                 and value in book.written
                 and book.written[value].time >= time
             ]
+    return faults[:3]
+
+
+def _judge_stops(book: StreamBook, found: Found) -> list[str]:
+    """Find marks to stop at that are not the first ones, and such as there were already."""
+    faults = []
+    for time, stop, watermark in book.stops:
+        first = next((one.revision for one in found.marks if one.lower >= time), None)
+        if stop != first and (stop is not None or watermark >= time):
+            faults.append(f"stops: for {time} at mark {stop}, and the first one is {first}")
     return faults[:3]
 
 
@@ -221,6 +234,27 @@ def _judge_marks(book: StreamBook, found: Found) -> list[str]:
         elif now is not None and now != mark:
             faults.append(f"mark changed: {mark} was seen, and {now} is stored")
     return faults
+
+
+def _judge_uppers(book: StreamBook, found: Found) -> list[str]:
+    """Find marks behind whose cuts a writer had noted more than they say.
+
+    It had noted something below the mark, so it was known when that was made. The first time at or above the
+    mark is in its cut with the position before.
+    """
+    faults = []
+    for mark in (one for one in found.marks if not one.final):
+        for writer, promised in book.promised.items():
+            first = bisect_left(promised, mark.lower)
+            if (
+                book.firsts.get(writer, inf) < mark.lower
+                and writer not in book.dropped
+                and first < len(promised)
+                and promised[first] > mark.upper
+                and promised[first] <= book.noted[writer]
+            ):
+                faults.append(f"upper: {writer} noted {promised[first]}, and there is {mark}")
+    return faults[:3]
 
 
 def _counts(found: Found, position: Iterable[tuple[int, int]]) -> dict[int, float]:
@@ -394,6 +428,7 @@ async def oversee(world: World) -> None:
     changed_s = 0.0
     could = {one.name: 0.0 for one in world.controllers}
     reading_since = dict(could)
+    listening = _Listening(world)
     while not world.is_over:
         await asyncio.sleep(_OFTEN_S)
         now_s, disk = world.loop.time(), world.disk
@@ -404,6 +439,7 @@ async def oversee(world: World) -> None:
                 reading_since[one.name] = now_s
             could[one.name] = max(could[one.name], disk.disturbed.get(one.name, 0.0))
         _judge_certainty(world)
+        listening.look()
         found = disk.look("SELECT id, number FROM holder")
         if found != row:
             row, changed_s = found, now_s
@@ -415,6 +451,36 @@ async def oversee(world: World) -> None:
                 world.ledger.troubles.append(f"take-over: {one.node} reads for too long")
         if world.ledger.troubles and world.ledger.troubles[-1].startswith(_OVERSEEN):
             return
+
+
+class _Listening:
+    """Finds listening time that goes back, or goes on while its controller is not certain."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._stored: tuple[float, int] = world.disk.went_back_s, 0
+        self._certain_s: dict[str, float] = {}
+        """By process, when it was certain or paused last."""
+        self._known: dict[str, int] = {}
+
+    def look(self) -> None:
+        world, disk = self._world, self._world.disk
+        ((stored_ms,),) = disk.look("SELECT coalesce(max(listening_ms), 0) FROM listening")
+        went_back_s, before_ms = self._stored
+        if stored_ms < before_ms and went_back_s == disk.went_back_s:
+            world.ledger.troubles.append(f"listens: {stored_ms} ms behind {before_ms} ms")
+        self._stored = disk.went_back_s, stored_ms
+        for one in world.controllers:
+            tenure = one.app.process.tenure if one.is_up else None
+            if tenure is None or one.node.is_paused or one.is_certain:
+                self._certain_s[one.name] = world.loop.time()
+                continue
+            now_ms = one.node.context.run(tenure.parts.clocks.listening.now_ms)
+            known_ms = self._known.get(one.name, now_ms)
+            self._known[one.name] = now_ms
+            since_s = world.loop.time() - self._certain_s.get(one.name, inf)
+            if since_s > _STAMPED_S and known_ms < now_ms:
+                world.ledger.troubles.append(f"listens: {one.node} is not certain")
 
 
 def _judge_certainty(world: World) -> None:

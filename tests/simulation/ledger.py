@@ -61,8 +61,16 @@ class StreamBook:
         The time that each writer noted last and that was accepted, ms.
     seen
         What of the stream only grows, as the greatest that anybody was told; see `glance`.
+    promised
+        All times that each writer may have noted behind its registration, ms, in order.
+    firsts
+        The time that each writer noted first and that was accepted, ms.
     starts
         Where to start for a time, as somebody was told.
+    stops
+        The revision of the mark to stop at for a time, as somebody was told, and the watermark before.
+    begun
+        The writer of each transaction.
     keeps_ms
         How long all events are kept, where retention drops them.
     dropped
@@ -78,7 +86,11 @@ class StreamBook:
     heard: dict[str, float] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     seen: tuple[int, ...] = (0, 0, 0, 0, 0)
+    promised: dict[str, list[int]] = field(default_factory=dict)
+    firsts: dict[str, int] = field(default_factory=dict)
     starts: list[tuple[int, dict[int, int]]] = field(default_factory=list)
+    stops: list[tuple[int, int | None, int]] = field(default_factory=list)
+    begun: dict[str, str] = field(default_factory=dict)
     keeps_ms: int = 0
     dropped: set[str] = field(default_factory=set)
     is_gone: bool = False
@@ -119,6 +131,7 @@ class StreamBook:
     def accept(self, writer: str, time: int, risen_s: float) -> None:
         """Record that a time was accepted, and when its writer first noted it."""
         self.noted[writer], self.heard[writer] = time, risen_s
+        self.firsts.setdefault(writer, time)
 
     def drop(self, writer: str, now_s: float) -> None:
         """Record that a controller says that it dropped a writer, which had been silent."""
@@ -145,6 +158,14 @@ class GroupBook:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     heard: dict[str, float] = field(default_factory=dict)
     """When each reader sent what was heard of it last, in `World.listened_s`."""
+    epochs: dict[int, str] = field(default_factory=dict)
+    """Who had which."""
+
+    def join(self, reader: str, epoch: int | None) -> None:
+        """Record an epoch; no other reader was ever given it, also none of the same name."""
+        if epoch is not None and self.epochs.setdefault(epoch, reader) != reader:
+            said = f"{epoch} is that of {reader} and of {self.epochs[epoch]}"
+            self.stream.troubles.append(f"not fenced: {said}")
 
     def take(self, value: str) -> None:
         self.got.setdefault(value, len(self.got))

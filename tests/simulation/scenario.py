@@ -129,6 +129,7 @@ def returning(cast: Cast) -> None:
 
 def transactions(cast: Cast) -> None:
     cast.world.network.usual = 3.0
+    cast.world.favoured += ["kill client"] * 8
     book = cast.stream("transactions")
     cast.write(book, 2, transactions=0.5)
     cast.operator(book, "scale", "look", pause_s=4.0)
@@ -187,6 +188,13 @@ def sealing(cast: Cast) -> None:
     book = cast.stream("sealing")
     writers = cast.write(book, 2, leaves=True)
     cast.other("sealer", book, clients.seal_at_end(cast.world, book, writers))
+
+
+def ending(cast: Cast) -> None:
+    book = cast.stream("ending")
+    programs = cast.write(book, 1, leaves=True)
+    programs.append(cast.other("job", book, clients.publish(cast.world, book, ends=True)))
+    cast.other("sealer", book, clients.seal_at_end(cast.world, book, programs))
 
 
 def deleting(cast: Cast) -> None:
@@ -253,7 +261,7 @@ def failing_over(cast: Cast) -> None:
 SUBJECTS = (
     *(writing, impatience, lines, returning, transactions, scaling, policy, reading),
     *(truncating, retaining, forcing, batches, sealing, deleting, silence, lying, reporting),
-    *(holding, failing_over),
+    *(holding, failing_over, ending),
 )
 
 
