@@ -532,11 +532,10 @@ def glance(world: World, book: StreamBook, pause_s: float = 0.2, appends: float 
             since_s = disk.knows_since(answer.url.host, LONGEST_LEASE_S)
             if answer.is_success and asked_s >= since_s:
                 told = _growing(StreamInfo.model_validate_json(answer.content))
-                if any(map(gt, told, stored_of(disk, book.name))):
+                there = stored_of(disk, book.name)
+                if book.truncated_below is None and any(map(gt, told, there)):
                     said = f"{program.name} was told {told}"
-                    book.troubles.append(
-                        f"not stored: {said}, and {stored_of(disk, book.name)}"
-                    )
+                    book.troubles.append(f"not stored: {said}, and there is {there}")
                 if any(now < before for now, before in zip(told, known, strict=True)):
                     said = f"{program.name} knew {known}, and was told {told}"
                     book.troubles.append(f"old: {said}")

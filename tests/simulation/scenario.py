@@ -281,7 +281,7 @@ async def play(world: World, course: Course) -> None:
     cast = Cast(world)
     prepare(world, cast, course)
     await cast.begin()
-    if world.loses_changes:
+    if world.loses_changes and world.disk.is_shared:
         world.disk.remember = world.ledger.remember
     for one in (world.network, world.disk):
         one.intensity = one.usual
