@@ -249,7 +249,6 @@ def holding(cast: Cast) -> None:
 def failing_over(cast: Cast) -> None:
     """What is about a database that goes back; clients have nothing that they could be ahead by."""
     _change_hands(cast.world)
-    cast.world.loses_changes = True
     book = cast.stream("failing-over", groups=0)
     for number in range(2):
         cast.writer(book, clients.post_lines(cast.world, book, is_keyed=number > 0))
@@ -269,7 +268,9 @@ def prepare(world: World, cast: Cast, course: Course) -> None:
     """Choose what a run is about."""
     possible = [one for one in SUBJECTS if course.about in {None, one.__name__}]
     world.choices.of("subject").shuffle(possible)
-    for subject in possible[: course.subjects]:
+    chosen = possible[: course.subjects]
+    world.loses_changes = world.disk.is_shared and chosen == [failing_over]
+    for subject in chosen:
         world.loop.trace("subject", subject.__name__)
         subject(cast)
 
@@ -281,7 +282,7 @@ async def play(world: World, course: Course) -> None:
     cast = Cast(world)
     prepare(world, cast, course)
     await cast.begin()
-    if world.loses_changes and world.disk.is_shared:
+    if world.loses_changes:
         world.disk.remember = world.ledger.remember
     for one in (world.network, world.disk):
         one.intensity = one.usual
