@@ -249,7 +249,7 @@ def free_of_any_server() -> Any:
     return _in(Lease, "_is_over", is_free_anywhere)
 
 
-@_defect("stands by", controllers=3, about="holding")
+@_defect("stands by", controllers=3, about="failing_over")
 def wait_that_outlives_its_connection() -> Any:
     """Whoever stands by goes on with its wait on another connection."""
     is_over, firsts = Lease._is_over, dict[Lease, tuple[Any, float]]()
