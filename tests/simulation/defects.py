@@ -238,17 +238,6 @@ def lease_of_the_standby() -> Any:
     return _in(lease, "_read", read_as_the_shortest)
 
 
-@_defect("stands by", controllers=3, about="holding")
-def free_of_any_server() -> Any:
-    """Whoever stands by takes a free row at once, though it was written on another server."""
-    is_over = Lease._is_over
-
-    def is_free_anywhere(self: Lease, found: Any, *, waited_s: float) -> bool:
-        return (found is not None and found.is_free) or is_over(self, found, waited_s=waited_s)
-
-    return _in(Lease, "_is_over", is_free_anywhere)
-
-
 @_defect("stands by", controllers=3, about="failing_over")
 def wait_that_outlives_its_connection() -> Any:
     """Whoever stands by goes on with its wait on another connection."""
