@@ -98,8 +98,8 @@ class Intake:
         self._clocks.heard[record] = None
         if not live:
             self._members.go_on(record)
-        if not live and (watermark is None or time > watermark):
-            self._members.come_back(record)
+            if watermark is None or time > watermark:
+                self._members.come_back(record)
         if not noted.reported:
             self._roster.count_reporter(record)
         report = KeptReport(self._changelog.next_serial, time, gained, record)
