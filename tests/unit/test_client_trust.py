@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.certificates import Files
 from tests.patience import until
-from tidegauge.client.outage import ServiceUnreachableError
+from tidegauge.client.outage import AuthoritiesError, ServiceUnreachableError
 from tidegauge.client.transport import Transport, trust_for
+from tidegauge_cli.verbs import app
 
 
 def test_authorities_are_read_once_for_each_file_that_the_environment_names(
@@ -36,7 +38,7 @@ def test_no_authority_is_read_where_there_is_no_tls() -> None:
     ("host", "trusts", "end", "said"),
     [
         ("127.0.0.1", False, None, "unable to get local issuer certificate; SSL_CERT_FILE"),
-        ("localhost", True, None, "not valid for 'localhost'; SSL_CERT_FILE"),
+        ("localhost", True, None, "not valid for 'localhost'; write the URL with a name that"),
         ("127.0.0.1", True, datetime(2020, 1, 1, tzinfo=UTC), "has expired; SSL_CERT_FILE"),
         ("127.0.0.1", True, "plain", "; write http:// if it has none"),
     ],
@@ -63,6 +65,40 @@ def test_tls_that_cannot_be_had_is_told_at_once_with_the_cure(
             await _ask(f"https://127.0.0.1:{_port(plain)},http://127.0.0.1:{_port(plain)}")
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory"),
+        ("", "no certificate or crl found"),
+        ("-----", "no cert"),
+    ],
+)
+def test_a_file_of_authorities_that_cannot_be_used_is_named_at_once(
+    content: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "authorities.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with pytest.raises(AuthoritiesError, match=rf"SSL_CERT_FILE names {file}, .*{reason}"):
+        asyncio.run(_ask("https://127.0.0.1:1"))
+    shown = CliRunner().invoke(app, ["streams", "--url", "https://127.0.0.1:1"])
+    assert "name a file of certificates in PEM form, or unset it" in str(shown.exception)
+
+
+def test_a_port_that_speaks_tls_is_told_from_one_that_says_nothing(tmp_path: Path) -> None:
+    async def scene() -> list[str]:
+        logged: list[str] = []
+        async with await _serve(Files(tmp_path)) as server:
+            asking = asyncio.create_task(_ask(f"http://127.0.0.1:{_port(server)}", logged))
+            await until(lambda: bool(logged))
+            asking.cancel()
+        return logged
+
+    (line,) = asyncio.run(scene())
+    assert line.endswith("without sending a response; write https:// if it speaks TLS")
 
 
 def test_a_stream_that_ends_within_a_handshake_is_a_restart(

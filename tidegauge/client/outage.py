@@ -92,3 +92,13 @@ class UnexpectedAnswerError(TidegaugeError):
 
 class TwoServicesError(TidegaugeError):
     """Two of the URLs lead to controllers of different databases."""
+
+
+class AuthoritiesError(TidegaugeError):
+    """The file that ``SSL_CERT_FILE`` names cannot be read, or has no certificates."""
+
+    def __init__(self, file: str | None, reason: str) -> None:
+        super().__init__(
+            f"SSL_CERT_FILE names {file}, which cannot be used ({reason}): name a file of "
+            "certificates in PEM form, or unset it"
+        )

@@ -6,7 +6,7 @@ A request is repeated only if the failure is transient *and* repeating it is saf
 import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache, partial
 from http import HTTPStatus
@@ -26,6 +26,7 @@ from tenacity import (
 from tidegauge.client.addresses import DATABASE_HEADER, check_token, check_urls
 from tidegauge.client.outage import (
     RETRY_FOR,
+    AuthoritiesError,
     Log,
     Outage,
     ServiceUnreachableError,
@@ -54,6 +55,8 @@ _WAIT_MAX_S = 2.0
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
+_OTHER_NAME = {62, 64}
+"""What OpenSSL finds of a certificate: ``X509_V_ERR_HOSTNAME_MISMATCH`` and that of an address."""
 _NO_TLS = {ssl.SSLError, ssl.SSLCertVerificationError}
 """What does not pass; others are of a stream that ends, as one does where a service restarts."""
 _NONE = f"no database (no header {DATABASE_HEADER}: let proxies pass it on; run one version)"
@@ -107,8 +110,7 @@ class Transport:
         self._headers = {}
         if token is not None:
             self._headers["authorization"] = f"Bearer {check_token(token)}"
-        self._clients: dict[str, httpx.AsyncClient] = {}
-        self._proved: dict[tuple[str, str], list[httpx.AsyncClient]] = {}
+        self._clients: dict[tuple[str, str | None], httpx.AsyncClient] = {}
         self._closed = False
         self._transport = transport
 
@@ -201,9 +203,8 @@ class Transport:
     async def aclose(self) -> None:
         """Close the connections; there will be no others."""
         self._closed = True
-        for clients in [self._clients.values(), *self._proved.values()]:
-            for client in clients:
-                await client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
         self._clients.clear()
 
     def _gives_up(self, state: RetryCallState) -> bool:
@@ -280,39 +281,28 @@ class Transport:
             self._route.proofs[holder] = database, asked
             return response
         self._route.demote(holder)
-        for http in self._proved.pop((holder, database), []):
-            await http.aclose()
         msg = f"{asked} stands by for {holder} (its --advertise-url), which cannot be used: {reason}"
         raise kind(msg)
 
     async def _send_proved(self, holder: str, build: _Build, database: str) -> httpx.Response:
         """Send over a connection that has named the database, and over no other.
 
-        Each has an HTTP client of its own, for one request at a time; the longest idle comes first.
+        Of the client for both, only the question which database it is opens connections.
         """
-        while True:
-            idle = self._proved.setdefault((holder, database), [])
-            is_new = not idle
-            http = self._open(holder) if is_new else idle.pop(0)
-            async with AsyncExitStack() as ends:
-                ends.push_async_callback(http.aclose)
-                if is_new:
-                    await self._prove(http, holder, database)
-                request = build(holder)
-                request.extensions["trace"] = _refuse_to_connect
-                with suppress(_ConnectsError):  # something else may listen there now
-                    response = await http.send(request)
-                    if not self._closed:
-                        self._proved.setdefault((holder, database), []).append(http)
-                        ends.pop_all()
-                    return response
+        known, _ = self._route.proofs.get(holder, (None, ""))
+        for is_new in [False, True] if known == database else [True]:
             if is_new:
-                reason = "it closed the connection over which its /readyz named the database"
-                raise httpx.ConnectError(reason)
+                await self._prove(holder, database)
+            request = build(holder)
+            request.extensions["trace"] = _refuse_to_connect
+            with suppress(_ConnectsError):  # something else may listen there now
+                return await self._http(holder, database).send(request)
+        reason = "it closed the connection over which its /readyz named the database"
+        raise httpx.ConnectError(reason)
 
-    async def _prove(self, http: httpx.AsyncClient, holder: str, database: str) -> None:
-        """Raise ``ConnectError`` if the connection leads to another database."""
-        named = await self._database_of(holder, http)
+    async def _prove(self, holder: str, database: str) -> None:
+        """Raise ``ConnectError`` if a connection leads to another database."""
+        named = await self._database_of(holder, database)
         if holder in self._route.urls:
             await self._hear(holder, named)
         if not named or named != database:
@@ -332,16 +322,23 @@ class Transport:
                 raise TwoServicesError(msg)
         known[url] = database
 
-    async def _database_of(self, url: str, http: httpx.AsyncClient | None = None) -> str:
-        """Ask an address which database it is of, without the token; empty if it does not say."""
-        http = http or self._http(url)
+    async def _database_of(self, url: str, expected: str | None = None) -> str:
+        """Ask an address which database it is of, without the token; empty if it does not say.
+
+        A connection that names another one than is expected is closed, before any call could take it.
+        """
+        http = self._http(url, expected)
         request = http.build_request("GET", f"{url}/readyz", timeout=_CONNECT_S)
         request.headers.pop("authorization", None)
         try:
-            answer = await http.send(request)
+            answer = await http.send(request, stream=True)
+            named = str(answer.headers.get(DATABASE_HEADER, ""))
+            if expected in {None, named}:
+                await answer.aread()
+            await answer.aclose()
         except httpx.TransportError as error:
             raise httpx.ConnectError(_reason(error)) from error
-        return str(answer.headers.get(DATABASE_HEADER, ""))
+        return named
 
     def _build(
         self,
@@ -393,22 +390,19 @@ class Transport:
     def _unexpected(self, status: int, content: bytes) -> UnexpectedAnswerError:
         return UnexpectedAnswerError(self.url, status, content[:200].decode(errors="replace"))
 
-    def _http(self, url: str) -> httpx.AsyncClient:
-        """Return the client that all requests to the given addresses share."""
-        scheme = url.partition(":")[0].lower()
-        if scheme not in self._clients:
-            self._clients[scheme] = self._open(url)
-        return self._clients[scheme]
-
-    def _open(self, url: str) -> httpx.AsyncClient:
+    def _http(self, url: str, database: str | None = None) -> httpx.AsyncClient:
+        """Return the client that all given addresses share, or that of a target and its database."""
         if self._closed:
             raise ClientClosedError
-        return httpx.AsyncClient(
-            headers=self._headers,
-            limits=httpx.Limits(max_connections=None),
-            verify=trust_for(url),
-            transport=self._transport,
-        )
+        key = url.partition(":")[0].lower() if database is None else url, database
+        if key not in self._clients:
+            self._clients[key] = httpx.AsyncClient(
+                headers=self._headers,
+                limits=httpx.Limits(max_connections=None),
+                verify=trust_for(url),
+                transport=self._transport,
+            )
+        return self._clients[key]
 
 
 def is_transient(error: BaseException) -> bool:
@@ -458,6 +452,8 @@ def _reason(error: BaseException | None) -> str:
         return "the request was sent, but nothing came back in time"
     if isinstance(error, ServiceUnreachableError):
         return error.reason
+    if isinstance(error, httpx.RemoteProtocolError) and error.request.url.scheme == "http":
+        return f"{str(error).rstrip('.')}; write https:// if it speaks TLS"
     if isinstance(error, httpx.ConnectError):
         return _why_not_connected(error)
     return str(error) or type(error).__name__
@@ -469,7 +465,10 @@ def _why_not_connected(error: httpx.ConnectError) -> str:
         match cause:
             case ssl.SSLCertVerificationError():
                 said = cause.verify_message.rstrip(".")
-                return f"its certificate is refused: {said}; SSL_CERT_FILE says whom to trust"
+                cure = "SSL_CERT_FILE says whom to trust"
+                if cause.verify_code in _OTHER_NAME:
+                    cure = "write the URL with a name that the certificate has"
+                return f"its certificate is refused: {said}; {cure}"
             case ssl.SSLError() if type(cause) in _NO_TLS:
                 return (
                     f"it speaks no TLS that fits ({cause.reason}); write http:// if it has none"
@@ -503,9 +502,12 @@ def trust_for(url: str) -> ssl.SSLContext:
 
 
 @cache
-def _authorities(_file: str | None, _directory: str | None) -> ssl.SSLContext:
+def _authorities(file: str | None, _directory: str | None) -> ssl.SSLContext:
     """Read them once for each that the environment names."""
-    return httpx.create_ssl_context()
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        raise AuthoritiesError(file, error.strerror or str(error)) from None
 
 
 @cache
