@@ -171,6 +171,8 @@ class Lease:
                     self.identity = await self._session.run(self._identify)
                 found = await self._session.run(_read)
                 if found != seen:
+                    if found and seen and found.id == seen.id:
+                        self._warn_of_equal_addresses(found)
                     seen, since = found, boot_s()
                 if self._is_over(found, waited_s=boot_s() - since):
                     sent = boot_s()
@@ -191,7 +193,7 @@ class Lease:
         waited_s = round(boot_s() - since, 1)
         former = "" if found is None else found.address
         more = {"former": former, "waited_s": waited_s, **self._extra}
-        _log.info("holds the database: %s", _reason_for(found), extra=more)
+        _log.info("holds the database: %s", _reason_for(found, self._server), extra=more)
 
     async def keep(self) -> None:
         """Renew the lease until it is lost."""
@@ -306,6 +308,13 @@ class Lease:
                 "give all controllers of a database the same"
             )
 
+    def _warn_of_equal_addresses(self, renewed: _Row) -> None:
+        if renewed.address and renewed.address == self._address:
+            self._unequal.log(
+                f"another controller holds the database, and has the --advertise-url {self._address} "
+                "of this one: give each controller a URL of its own"
+            )
+
     def _free(self, connection: Connection, holder: str) -> None:
         freed = (str(uuid4()), self._session.server, holder)
         if connection.exec_driver_sql(_LEAVE, freed).rowcount:
@@ -379,10 +388,12 @@ def _read(connection: Connection) -> _Row | None:
     return None if row is None else _Row(*row)
 
 
-def _reason_for(former: _Row | None) -> str:
-    """Return why a take-over was due."""
+def _reason_for(former: _Row | None, server: str) -> str:
+    """Return why a take-over on a server was due."""
     if former is None:
         return "the row of its holder was gone"
+    if former.is_free and former.server != server:
+        return "the database was failed over: its row was written on another server"
     if former.is_free:
         return "it was handed over" if former.address else "nobody held it"
     return (

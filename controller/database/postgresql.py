@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -70,6 +70,7 @@ _DURABLE = (
 _READABLE = "SET datestyle = ISO"
 """psycopg reads times in no other style, and a database or a role may have one of its own."""
 _LISTEN = "LISTEN tidegauge"
+_IN_RECOVERY = "the server is in recovery: it is a replica still, or has not started yet"
 _ENDING = "this controller gives the database up"
 _NAME_PATIENCE_S = 10.0
 _NAME_PAUSE_S = 0.2
@@ -304,8 +305,9 @@ class PostgresSession:
                 pids = [one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)]
             if pids[0] != pids[2] or pids[0] == pids[1]:
                 raise DatabaseUnusableError(POOLED)
-        except DBAPIError as error:
-            msg = f"{self.name} cannot be used as a database: {error.orig}"
+        except (DBAPIError, LeaseLostError) as error:
+            reason = getattr(error, "orig", error)
+            msg = f"{self.name} cannot be used as a database: {reason}"
             raise DatabaseUnusableError(msg) from None
 
     async def run(self, work: Callable[[Connection], _T]) -> _T:
@@ -342,11 +344,12 @@ class PostgresSession:
         The race: a replica is promoted between the two. To listen comes first, since a session that
         began on a replica would find that it is none only once it has a tenure.
         """
-        connection.execute(_LISTEN)
-        self.server = server_of(connection)
+        self.server = ""
+        with suppress(psycopg.errors.ReadOnlySqlTransaction):  # in recovery
+            connection.execute(_LISTEN)
+            self.server = server_of(connection)
         if not self.server:
-            msg = "the server is in recovery: it is a replica, or has not started yet"
-            raise psycopg.OperationalError(msg)
+            raise LeaseLostError(_IN_RECOVERY)
 
     def _connect(self) -> Connection:
         self._connection = self._connection or self._engine.connect()

@@ -1,5 +1,6 @@
 """A replica of PostgreSQL that takes the place of its server: who holds, and what is lost."""
 
+import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from tests.service.controllers import (
     note,
     watermark,
 )
+from tidegauge.errors import UnavailableError
 
 LEASE_MS = 3_000
 
@@ -182,12 +184,15 @@ def test_a_row_that_somebody_deletes_is_waited_for_like_one_that_is_held(pair: P
 
 
 def test_a_session_never_stays_on_a_replica_and_may_begin_while_that_is_promoted(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     address = DatabaseAddress.parse(pair.replica.url(pair.name))
     on_replica = PostgresSession(address, patience_s=5)
     with pytest.raises(DatabaseUnusableError, match="recovery"):
         on_replica.check_schema()
+    with pytest.raises(UnavailableError, match="it is a replica still"):
+        asyncio.run(on_replica.run(lambda _connection: None))
+    assert caplog.records == []  # whoever waits for the promotion says so, once
     on_replica.close()
     # A promotion behind LISTEN: what is read then is of the server that it has become.
     monkeypatch.setattr(postgresql, "_LISTEN", "SELECT 1")
