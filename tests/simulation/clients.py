@@ -30,21 +30,19 @@ from tests.simulation.ledger import (
     Window,
     Written,
 )
+from tests.simulation.rivals import stage_beside, take_over
 from tests.simulation.world import Expected, Program, Work, World
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.client.transport import Transport
 from tidegauge.errors import (
     EventsNeededError,
-    InvalidTransitionError,
     OutcomeUnknownError,
-    ReaderFencedError,
     SegmentLimitError,
     StreamReplacedError,
     TimeInFutureError,
     TopologyChangedError,
     TransactionFinishedError,
     UnavailableError,
-    UnknownReaderError,
     UnknownStreamError,
     WriterFencedError,
 )
@@ -84,8 +82,6 @@ LONGEST_LEASE_S = 1.03 * LEASE_MS / 1_000
 _OF_LINES = {"content-type": NDJSON}
 _NEVER_MS = 4_000_000
 """Further ahead than clocks may be wrong."""
-OF_READERS: Expected = (ReaderFencedError, UnknownReaderError, InvalidTransitionError)
-"""What a reader may hear that was silent for too long, and was taken offline."""
 OF_IMPATIENCE: Expected = (
     EventsNotStoredError,
     OutcomeUnknownError,
@@ -259,7 +255,7 @@ class _ChangedItsMindError(Exception):
 
 async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: StreamBook) -> None:
     random, loop = program.random, program.world.loop
-    unit, began_s, noted = "", loop.time(), pen.noted
+    unit, began_s, noted, strays = "", loop.time(), pen.noted, list[asyncio.Task[None]]()
     try:
         async with writer.transaction(timeout=_LEASE) as transaction:
             unit = transaction.id
@@ -273,6 +269,10 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
             if random.random() < 0.6:
                 noted = pen.promise()
                 transaction.note_time(noted)
+            if random.random() < 0.5:
+                stray = pen.event(unit=unit)
+                beside = stage_beside(program, book, unit, stray, _line(stray))
+                strays.append(asyncio.create_task(beside))
     except _ChangedItsMindError:
         book.units[unit] = "aborted"
     except TransactionFinishedError as error:  # its lease ended while it reached nobody
@@ -283,6 +283,7 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
         book.units[unit] = "committed"
         pen.noted = noted
         pen.acknowledge()  # a commit flushes
+    await asyncio.gather(*strays)
 
 
 def report(world: World, book: StreamBook) -> Work:
@@ -452,13 +453,11 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
                 position = (await reader.checkpoint("here")).get(book.stream.name, {})
                 book.checkpoints.append(Checkpoint(tuple(position.items()), len(book.got)))
             if random.random() < 0.3:
-                of_stream = {"stream": book.stream.name}
-                window = await reader.group.call(
-                    "GET", "/time-window", TimeWindowInfo, params=of_stream
-                )
-                if window.lower is not None:
-                    at = tuple(window.position.items())
-                    book.windows.append(Window(window.lower, window.upper, at, len(book.got)))
+                await _look_at_window(reader, book)
+            if random.random() < 0.03 and not world.is_calm:
+                former, joined = reader, joined + 1
+                reader = AsyncReader(world.url(), book.name, name, retry_for=PATIENCE)
+                await take_over(former, name, book, reader)
             if world.loop.time() > until_s:
                 await reader.close()
                 await asyncio.sleep(random.random())
@@ -467,6 +466,14 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
         await reader.close()
 
     return work
+
+
+async def _look_at_window(reader: AsyncReader, book: GroupBook) -> None:
+    of_stream = {"stream": book.stream.name}
+    window = await reader.group.call("GET", "/time-window", TimeWindowInfo, params=of_stream)
+    if window.lower is not None:
+        at = tuple(window.position.items())
+        book.windows.append(Window(window.lower, window.upper, at, len(book.got)))
 
 
 def _has_checkpoint(disk: Disk, group: str) -> bool:

@@ -554,6 +554,20 @@ def job_seals_for_all() -> Any:
     return _in(Aggregator, "all_ended", True)
 
 
+@_defect("not whole", about="transactions")
+def commit_drops_what_came_meanwhile() -> Any:
+    """A commit publishes what it has read, though more was staged before it is decided."""
+    publish = TransactionCalls._publish
+
+    def publish_what_was_read(
+        self: TransactionCalls, batch: Any, those: Any, routed: Any, counts: Any, source: Any
+    ) -> Any:
+        counts = counts and [self._open(one).chunks for one in those]
+        return publish(self, batch, those, routed, counts, source)
+
+    return _in(TransactionCalls, "_publish", publish_what_was_read)
+
+
 @_defect("timed out early", about="transactions")
 def transaction_times_out_early() -> Any:
     """The lease of a transaction ends after a tenth of its time."""
@@ -635,6 +649,24 @@ def epoch_of_another() -> Any:
         return replace(joined, readers={**joined.readers, reader: member}, epochs=last)
 
     return _in(calls_of_groups, "join_group", join_with_the_last)
+
+
+@_defect("not fenced", about="reading")
+def former_process_confirms() -> Any:
+    """A process whose name another one has taken over confirms on."""
+
+    def of_the_newest(change: Any) -> Any:
+        def change_all(state: GroupState, reader: str, epoch: int, **more: Any) -> Any:
+            member = state.readers.get(reader)
+            return change(state, reader, member.epoch if member else epoch, **more)
+
+        return change_all
+
+    patches = ExitStack()
+    for name in ("advance", "has_its_share"):
+        newest = of_the_newest(getattr(groups, name))
+        patches.enter_context(_in(calls_of_groups, name, newest))
+    return patches
 
 
 @_defect("forgotten", about="reading")
@@ -739,6 +771,18 @@ def retention_drops_young_events() -> Any:
         return appended(connection, key, time_ms + 2_000)
 
     return _in(log_storage, "appended_before", appended_later)
+
+
+@_defect("truncated", about="retaining")
+def retention_looks_once() -> Any:
+    """What groups need is not read again in the transaction that stores where a stream begins."""
+    store = truncation._store
+
+    def store_as_seen(connection: Any, state: Any, gone: Any, readers: Any) -> Any:
+        readers = "force" if readers == "spare" else readers
+        return store(connection, state, gone, readers)
+
+    return _in(truncation, "_store", store_as_seen)
 
 
 @_defect("old", about="forcing")

@@ -16,6 +16,7 @@ from unittest import mock
 
 import anyio.to_thread
 
+from controller.background import maintenance
 from controller.database import failures
 from tests.simulation import clocks, disk, judge, scenario
 from tests.simulation.choices import Choices
@@ -102,7 +103,8 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
     verdict = Verdict(wanted)
     course = scenario.LONG if wanted.is_long else scenario.STORY
     course = course._replace(about=wanted.about)
-    with staged(verdict, choices, tell) as world, _within_reason(world.loop):
+    kept = mock.patch.object(maintenance, "_PERIOD_S", maintenance._PERIOD_S)
+    with kept, staged(verdict, choices, tell) as world, _within_reason(world.loop):
         try:
             work = world.loop.world.spawn(_play(world, course, verdict), name="the world")
             world.loop.run_until_complete(work)

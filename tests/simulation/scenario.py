@@ -12,7 +12,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from tests.simulation import clients
+from controller.background import maintenance
+from tests.simulation import clients, rivals
 from tests.simulation.cluster import LEASE_MS, Controller
 from tests.simulation.disk import Disk, Stuck
 from tests.simulation.judge import look
@@ -57,7 +58,7 @@ class Cast:
         for group in read:
             for number in range(2):
                 work = clients.read(self.world, group, stays_s=6.0 if number else 60.0)
-                self.other(f"reader{number}", group, work, clients.OF_READERS)
+                self.other(f"reader{number}", group, work, rivals.OF_READERS)
         if groups or "log" in settings:
             self.other("watcher", book, clients.watch(self.world, book))
         return book
@@ -130,6 +131,7 @@ def returning(cast: Cast) -> None:
 def transactions(cast: Cast) -> None:
     cast.world.network.usual = 3.0
     cast.world.favoured += ["kill client"] * 8
+    cast.world.disk.delay_s = 0.01  # so that others call within a commit
     book = cast.stream("transactions")
     cast.write(book, 2, transactions=0.5)
     cast.operator(book, "scale", "look", pause_s=4.0)
@@ -164,7 +166,10 @@ def truncating(cast: Cast) -> None:
 def retaining(cast: Cast) -> None:
     book = cast.stream("retaining", retention={"age_ms": 3_000})
     book.keeps_ms, book.truncated_below = 3_000, 0
+    cast.world.disk.delay_s = 0.01
+    maintenance._PERIOD_S = 0.25  # every two seconds would be seldom in a story
     cast.write(book, 2)
+    cast.other("newcomer", book, rivals.come_and_go(cast.world, book))
 
 
 def forcing(cast: Cast) -> None:
