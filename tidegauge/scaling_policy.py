@@ -5,7 +5,7 @@ when each is below half of it: what one of these made is never within reach of t
 are listening time of the stream, ms, so that an outage does not appear as no load.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
@@ -222,7 +222,8 @@ def _plan_merges(made: Plan, load: Load, policy: Policy, topology: Topology) -> 
     growing = len(topology.unsealed) + added
     in_all = len(topology.segments) + 2 * added
     merged: set[int] = set()
-    for low, high in pairwise(_in_key_order(topology)):
+    in_order = sorted(topology.unsealed, key=lambda one: topology[one].key_range or (0, 0))
+    for low, high in pairwise(in_order):
         owned = topology[low].key_range, topology[high].key_range
         idle = all(
             per_s.get(number, policy.target) < policy.target / 2 for number in (low, high)
@@ -265,10 +266,6 @@ def _cooldown_ms(load: Load, policy: Policy, number: int) -> int:
     """Return how long a segment is still left alone; 0 or less if it is not."""
     began_ms = load.began_ms.get(number)
     return 0 if began_ms is None else began_ms + policy.cooldown_ms - load.samples[-1].at_ms
-
-
-def _in_key_order(topology: Topology) -> Iterable[int]:
-    return sorted(topology.unsealed, key=lambda number: topology[number].key_range or (0, 0))
 
 
 def _show(per_s: float, policy: Policy) -> str:

@@ -171,8 +171,10 @@ class Lease:
                     self.identity = await self._session.run(self._identify)
                 found = await self._session.run(_read)
                 if found != seen:
-                    if found and seen and found.id == seen.id:
-                        self._warn_of_equal_addresses(found)
+                    if found and not found.is_free and found.address:
+                        self._check_settings(
+                            found, is_renewed=bool(seen and seen.id == found.id)
+                        )
                     seen, since = found, boot_s()
                 if self._is_over(found, waited_s=boot_s() - since):
                     sent = boot_s()
@@ -291,25 +293,19 @@ class Lease:
         """Return whether nobody can be certain any more who had the row that is seen."""
         if found is not None:
             self._longest_ms = max(self._longest_ms, found.lease_ms)
-            self._warn_of_another_lease(found)
             if found.is_free and found.server == self._session.server:
                 return True
         return waited_s * 1_000 >= _PATIENCE_OF_STANDBYS * self._longest_ms
 
-    def _warn_of_another_lease(self, found: _Row) -> None:
+    def _check_settings(self, holder: _Row, *, is_renewed: bool) -> None:
+        """Warn of a holder whose settings do not fit; a row of its own is one before a restart."""
         own_ms = round(self._lease_s * 1_000)
-        if (
-            not found.is_free
-            and found.address not in {"", self._address}
-            and found.lease_ms != own_ms
-        ):
+        if holder.address != self._address and holder.lease_ms != own_ms:
             self._unequal.log(
-                f"{found.address} has --lease-ms {found.lease_ms}, and this controller {own_ms}: "
+                f"{holder.address} has --lease-ms {holder.lease_ms}, and this controller {own_ms}: "
                 "give all controllers of a database the same"
             )
-
-    def _warn_of_equal_addresses(self, renewed: _Row) -> None:
-        if renewed.address and renewed.address == self._address:
+        if holder.address == self._address and is_renewed:
             self._unequal.log(
                 f"another controller holds the database, and has the --advertise-url {self._address} "
                 "of this one: give each controller a URL of its own"

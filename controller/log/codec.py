@@ -51,7 +51,7 @@ def encode_chunks(
     return [
         EncodedEvents(
             part.num_rows,
-            _greatest_time(part),
+            pc.max(part.column("event_time")).as_py(),
             append_time,
             encode(_as_stored(part, writer, append_time)),
         )
@@ -172,11 +172,6 @@ def _field(metadata: bytes, table: int, number: int) -> int:
         return 0
     (place,) = struct.unpack_from("<H", metadata, places + 4 + 2 * number)
     return int(place)
-
-
-def _greatest_time(events: pa.RecordBatch) -> int | None:
-    greatest: int | None = pc.max(events.column("event_time")).as_py()
-    return greatest
 
 
 def _as_stored(events: pa.RecordBatch, writer: str | None, append_time: int) -> pa.RecordBatch:

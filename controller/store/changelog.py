@@ -19,7 +19,6 @@ from controller.database.statements import insert_rows
 from controller.schema import changelog, marks
 from controller.store.marks import dump_position, read_newest
 from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
-from tidegauge.marks import Mark
 
 dump_entry = msgspec.msgpack.Encoder().encode
 load_entry = msgspec.msgpack.Decoder(Entry).decode
@@ -50,7 +49,9 @@ class Changelogs:
     def add(self, batch: Batch, stream_key: int, changes: Changes) -> None:
         """Store what happened to a stream, at most once a batch."""
         for one in changes.marks:
-            batch.write_together(_insert_marks, _mark_row(stream_key, one))
+            bounds = one.revision, one.lower, one.upper
+            mark = (stream_key, *bounds, dump_position(one.cut), one.marked_ms)
+            batch.write_together(_insert_marks, mark)
         log = self._logs.setdefault(stream_key, _Log())
         if changes.entry:
             log.last += 1
@@ -101,11 +102,6 @@ def _read_entries(connection: Connection, first_key: int, last_key: int) -> Iter
     return connection.execute(
         query.order_by(changelog.c.stream_key, changelog.c.number), execution_options=_IN_PARTS
     )
-
-
-def _mark_row(stream_key: int, one: Mark) -> tuple[object, ...]:
-    cut = dump_position(one.cut)
-    return stream_key, one.revision, one.lower, one.upper, cut, one.marked_ms
 
 
 def _insert_marks(connection: Connection, rows: list[tuple[object, ...]]) -> None:

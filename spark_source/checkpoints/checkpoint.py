@@ -72,7 +72,7 @@ class LoggedBatch:
             strictly, if any query reads a source that has no bound.
         """
         ends = without_followed_tables(without_followed_topics(self.ends))
-        bounds = [_bound(end) for end in ends]
+        bounds = [end["bound"] if _is_ours(end) else None for end in ends]
         known = [bound for bound in bounds if bound is not None]
         reached = min(known) if known and len(known) == len(bounds) else None
         is_end = reached == END_OF_TIME
@@ -197,10 +197,6 @@ def place_of(location: str) -> str:
         return re.sub("^//", "/", os.path.abspath(local))  # noqa: PTH100 (kept as it is)
     # Hadoop's names of what Arrow calls s3; it joins slashes, too.
     return f"{re.sub('^s3[an]$', 's3', scheme)}://{os.path.normpath(path)}"
-
-
-def _bound(end: Any) -> int | None:  # noqa: ANN401 (of any source)
-    return end["bound"] if _is_ours(end) else None
 
 
 def _is_ours(end: Any) -> bool:  # noqa: ANN401 (of any source)

@@ -147,12 +147,9 @@ def _check_partitions(topic: str, read: Position) -> None:
 
 def without_followed_topics(ends: Sequence[Any]) -> list[Any]:
     """Leave out the ends of Kafka sources of whose rows a source of ticks gives the bound."""
-    topics = {end["topic"] for end in filter(_is_of_ticks, ends)}
+    ours = (end for end in ends if isinstance(end, dict) and end.keys() >= _ALWAYS)
+    topics = {end["topic"] for end in ours}
     return [end for end in ends if not (end and _is_of_kafka(end) and end.keys() <= topics)]
-
-
-def _is_of_ticks(end: object) -> bool:
-    return isinstance(end, dict) and end.keys() >= _ALWAYS
 
 
 def _is_of_kafka(end: object) -> bool:

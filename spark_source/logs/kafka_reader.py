@@ -1,9 +1,7 @@
 """The log port over a topic, as its events are read: by a consumer that is in no group."""
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from spark_source.collector import without_collector
 from spark_source.options.kafka import KafkaTopic
 from spark_source.options.times import GREATEST_TIME, LEAST_TIME, from_ms
 from tidegauge.client.kafka import BrokerError, Topic, is_passing, made, settings_of
@@ -29,18 +28,6 @@ _TUNING = {
     "fetch.queue.backoff.ms": "10",  # a second by default, in which the queue runs empty
 }
 """What a load may set otherwise. There is no group, but librdkafka wants a name for it."""
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Let Python look for no garbage: a page makes none, and to look costs more than to read it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class KafkaReader:
@@ -108,7 +95,7 @@ class KafkaReader:
                     self._bootstrap, f"partition {segment} from {at} on: {reason}"
                 )
 
-    @_uncollected()
+    @without_collector()
     def _page(
         self, segment: int, at: int, stop: int
     ) -> tuple[int, EventRun | None, list[Message]]:
@@ -159,6 +146,8 @@ def _run_of(segment: int, records: Sequence[Message]) -> EventRun:
     kinds, times = zip(*[one.timestamp() for one in records], strict=True)
     stamps = np.array(times, np.int64)
     known = pa.array(stamps, mask=stamps < 0)
+    # Spark cannot hold every time of a record.
+    held = pc.and_(pc.greater_equal(known, LEAST_TIME), pc.less_equal(known, GREATEST_TIME))
     columns: dict[str, Any] = {
         "key": pa.array([one.key() for one in records], pa.binary()),
         "event_time": known,
@@ -166,7 +155,7 @@ def _run_of(segment: int, records: Sequence[Message]) -> EventRun:
         "append_time": pa.array(stamps, mask=np.array(kinds) != _LOG_APPEND_TIME),
         "writer": pa.nulls(len(records), pa.string()),
         "headers": _headers([one.headers() for one in records]),
-        "timestamp": _timestamps(known),
+        "timestamp": from_ms(pc.if_else(held, known, pa.scalar(None, pa.int64()))),
     }
     batch = pa.RecordBatch.from_pydict(columns)
     return EventRun(segment, offsets, end, batch)
@@ -176,9 +165,3 @@ def _headers(found: list[Any]) -> pa.Array:
     if found.count(None) == len(found):
         return pa.nulls(len(found), _HEADERS)
     return pa.array([one or None for one in found], _HEADERS)
-
-
-def _timestamps(times: pa.Array) -> pa.Array:
-    """Show the time of a record; null where Spark cannot hold it."""
-    held = pc.and_(pc.greater_equal(times, LEAST_TIME), pc.less_equal(times, GREATEST_TIME))
-    return from_ms(pc.if_else(held, times, pa.scalar(None, pa.int64())))

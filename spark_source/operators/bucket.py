@@ -1,8 +1,6 @@
 """A bucket on an executor: its state, its timer, and the operator that runs over it."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from spark_source.collector import without_collector
 from spark_source.columns import LAST_WATERMARK
 from spark_source.operators.packing import Combine, freeze_imports, from_cell, to_cell
 from spark_source.operators.placement import number_in_words, saved_number
@@ -162,7 +161,7 @@ class BucketHost(StatefulProcessor):
                 # So that another number of buckets is found even if none of those holds anything.
                 self._kept.update((None, None, number, *held))
             return self._row_of(None, *[0] * len(self._described.counted), *held)
-        with _without_collector():
+        with without_collector():
             step = self._operator.step(state, self._bound(watermark), rows)
         held = [step.counts[name] for name in self._described.held]
         due = self._due(step.next_bound, watermark)
@@ -204,19 +203,3 @@ class BucketHost(StatefulProcessor):
             self._handle.deleteTimer(timer)
         if due is not None:
             self._handle.registerTimer(due)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause Python's collector of cycles, as it is found afterwards.
-
-    The state of a bucket is many objects, which live until the step ends: to go through all of
-    them again and again, as the collector does where so many are made, is a third of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

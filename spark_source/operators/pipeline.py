@@ -68,14 +68,17 @@ def host(
     """
     _check(df, key, operator.columns)
     _check_state_store(df)
-    _check_buckets(buckets)
+    if buckets is not None and (not isinstance(buckets, int) or buckets < 1):
+        raise InvalidOptionError("buckets", f"{buckets!r} is not an integer of at least 1")
     df = unguarded(df)
     packed = _rows(df, key, operator.columns).mapInArrow(
         partial(pack, buckets=buckets, combine=operator.combine), PACKED
     )
     names = [*operator.counted, *operator.held]
+    # By how many ms the bound is above Spark's watermark; 0 is sound for any stream.
+    ahead = int(df.schema["event_time"].metadata.get(OPERATORS) == "any")
     kept = packed.groupBy("bucket").transformWithState(
-        BucketHost(operator, buckets=buckets, ahead=_ahead(df)),
+        BucketHost(operator, buckets=buckets, ahead=ahead),
         StructType(
             [
                 StructField("out", BinaryType()),
@@ -116,16 +119,6 @@ def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
     )
     packed = [*placed, *((df[each], each) for each in columns)]
     return df.select(*(column.alias(name, metadata={}) for column, name in packed))
-
-
-def _ahead(df: DataFrame) -> int:
-    """Return by how many ms the bound is above Spark's watermark; 0 is sound for any stream."""
-    return int(df.schema["event_time"].metadata.get(OPERATORS) == "any")
-
-
-def _check_buckets(buckets: int | None) -> None:
-    if buckets is not None and (not isinstance(buckets, int) or buckets < 1):
-        raise InvalidOptionError("buckets", f"{buckets!r} is not an integer of at least 1")
 
 
 def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:

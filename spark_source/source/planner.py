@@ -261,7 +261,9 @@ def _target(start: Offset, view: View, limits: Limits) -> Position:
         return join(topology, [start.position, _next_mark(start, ahead, view, limits)])
     if limits.admission == "marks" or not view.is_newest:
         return start.position
-    return _open_part(topology, start.position, view.tail)
+    # To the tail of what is open at the start; a successor waits for the next batch.
+    begun = cut_of(topology, start.position)
+    return join(topology, [start.position, {one: view.tail.get(one, 0) for one in begun}])
 
 
 def _next_mark(start: Offset, ahead: Sequence[Mark], view: View, limits: Limits) -> Position:
@@ -290,12 +292,6 @@ def _time_goal(bound: int | None, step_ms: int | None) -> int | None:
     if step_ms is None:
         return None
     return -(2**63) if bound is None else min((bound // step_ms + 1) * step_ms, END_OF_TIME)
-
-
-def _open_part(topology: Topology, start: Position, tail: Position) -> Position:
-    """Reach the tail of what is open at the start; a successor waits for the next batch."""
-    begun = cut_of(topology, start)
-    return join(topology, [start, {number: tail.get(number, 0) for number in begun}])
 
 
 def _within_end(topology: Topology, target: Position, end: Position | None) -> Position:

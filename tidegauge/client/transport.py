@@ -18,7 +18,6 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
-    stop_after_delay,
     wait_exponential,
     wait_random,
 )
@@ -189,7 +188,9 @@ class Transport:
 
         return AsyncRetrying(
             retry=retry_if_exception(worth_repeating),
-            stop=self._gives_up,
+            stop=lambda state: (
+                (state.seconds_since_start or 0) >= self._patience().total_seconds()
+            ),
             wait=wait_exponential(_WAIT_INITIAL_S, _WAIT_MAX_S)
             + wait_random(0, _WAIT_INITIAL_S),
             before_sleep=begin_outage,
@@ -206,9 +207,6 @@ class Transport:
         for client in self._clients.values():
             await client.aclose()
         self._clients.clear()
-
-    def _gives_up(self, state: RetryCallState) -> bool:
-        return stop_after_delay(self._patience())(state)
 
     def _patience(self) -> timedelta:
         """Return how long a request is repeated."""
@@ -292,22 +290,18 @@ class Transport:
         known, _ = self._route.proofs.get(holder, (None, ""))
         for is_new in [False, True] if known == database else [True]:
             if is_new:
-                await self._prove(holder, database)
+                named = await self._database_of(holder, database)
+                if holder in self._route.urls:
+                    await self._hear(holder, named)
+                if not named or named != database:
+                    msg = f"its /readyz names {named or _NONE}, and the redirect {database or _NONE}"
+                    raise httpx.ConnectError(msg)
             request = build(holder)
             request.extensions["trace"] = _refuse_to_connect
             with suppress(_ConnectsError):  # something else may listen there now
                 return await self._http(holder, database).send(request)
         reason = "it closed the connection over which its /readyz named the database"
         raise httpx.ConnectError(reason)
-
-    async def _prove(self, holder: str, database: str) -> None:
-        """Raise ``ConnectError`` if a connection leads to another database."""
-        named = await self._database_of(holder, database)
-        if holder in self._route.urls:
-            await self._hear(holder, named)
-        if not named or named != database:
-            msg = f"its /readyz names {named or _NONE}, and the redirect {database or _NONE}"
-            raise httpx.ConnectError(msg)
 
     async def _hear(self, url: str, database: str) -> None:
         """Take in which database a given address names; raise if another one differs, now, too."""

@@ -161,6 +161,7 @@ class Inspection:
         heard = None if in_short else self.roster.last_heard
         holders = self._first_holders(shown)
         counted = holders[:1] if not in_short else []
+        ended = self.roster.presences["ended"]
         return Situation(
             stream=self.stream,
             newest=self.newest,
@@ -178,8 +179,8 @@ class Inspection:
                 self.readings.run_out_with(writer, MOST_COUNTED) for writer in counted
             ),
             expired=list(islice(reversed(self.roster.expired), shown)),
-            ended=self.roster.presences["ended"],
-            unended=[] if in_short else self._unended(),
+            ended=ended,
+            unended=list(islice(self.roster.unended(), 0 if in_short or not ended else _SHOWN)),
             returning=[self._status(writer) for writer in islice(progress.returning, shown)],
             returning_count=len(progress.returning),
             stopped_ms=self.readings.stopped_ms(),
@@ -192,11 +193,6 @@ class Inspection:
             hot=hot,
             odd_event=odd_event,
         )
-
-    def _unended(self) -> list[str]:
-        """Name some that have not ended, where others have."""
-        has_ended = self.roster.presences["ended"] > 0
-        return list(islice(self.roster.unended(), _SHOWN)) if has_ended else []
 
     def _first_holders(self, shown: int) -> list[Writer]:
         """Choose the writers to show: those dropped first, all that have not reported, then others."""

@@ -102,17 +102,13 @@ def _text_of(
     newest, rose = known[-1], known[-1] - known[0]
     words = f"Event time over the last {span}: the watermark "
     words += f"rose by {times.distance(rose)} to" if rose else "stayed at"
-    words += f" {_moment_text(newest, times)}"
+    words += f" {describe_event_time(newest) if times.dated else grouped(newest)}"
     if times.follows_clock and times.dated and newest <= now_ms:
         words += f", {times.distance(now_ms - newest)} before now"
     first = next((one for one in reversed(front) if one is not None), newest)
     if first > newest:
         words += f"; writers noted times up to {times.distance(first - newest)} later"
     return words + (f"; held by {holder}." if holder else ".")
-
-
-def _moment_text(time: int, times: Times) -> str:
-    return describe_event_time(time) if times.dated else grouped(time)
 
 
 def _unseen(

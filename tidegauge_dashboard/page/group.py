@@ -24,7 +24,9 @@ def section_of(
     offsets = offsets_of(details, window.stream)
     owners = owners_of(details, window.stream)
     missing = missing_by_owner(window, info, offsets, owners)
-    behind = None if info.tail is None else _events_behind(window, info)
+    behind = None
+    if info.tail is not None:
+        behind = count_between(info.topology.to_topology(), window.position, info.tail)
     headline, tone = _headline(details, window, times)
     return {
         "stream": window.stream,
@@ -103,10 +105,6 @@ def missing_by_owner(
             owner = owners.get(number, NOBODY)
             missing[owner] = missing.get(owner, 0) + left
     return dict(sorted(missing.items(), key=lambda one: (-one[1], one[0])))
-
-
-def _events_behind(window: TimeWindowInfo, info: StreamInfo) -> int:
-    return count_between(info.topology.to_topology(), window.position, info.tail or {})
 
 
 def _headline(details: GroupDetails, window: TimeWindowInfo, times: Times) -> tuple[str, str]:

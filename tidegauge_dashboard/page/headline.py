@@ -133,9 +133,11 @@ def _headline(
 ) -> list[Part]:
     since: Part = {"since": judgement.since_ms}
     if judgement.state == "held":
+        first = explanation.holders[0].writer if explanation.holders else "?"
         held: list[Part] = [
             {"text": "Held by "},
-            *_holders(explanation, judgement),
+            {"text": first, "name": True, "tone": judgement.tone},
+            *_others(explanation),
             {"text": " for "},
             since,
         ]
@@ -166,11 +168,6 @@ def _headline(
         why = f": {grouped(gone)} expired" if gone else ": all writers left"
         return [{"text": texts["nobody"] + why}]
     return [{"text": texts[judgement.state]}]
-
-
-def _holders(explanation: ExplanationInfo, judgement: Judgement) -> list[Part]:
-    first = explanation.holders[0].writer if explanation.holders else "?"
-    return [{"text": first, "name": True, "tone": judgement.tone}, *_others(explanation)]
 
 
 def _others(explanation: ExplanationInfo) -> list[Part]:

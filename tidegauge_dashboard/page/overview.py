@@ -81,8 +81,9 @@ def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
     """Draw one stream."""
     brief, judgement = entry.brief, entry.judgement
     times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
-    aged = _is_aged(brief, times)
-    age_ms = now_ms - brief.watermark if aged and brief.watermark is not None else None
+    age_ms, mark = None, brief.watermark
+    if times.follows_clock and times.dated and mark is not None and mark != END_OF_TIME:
+        age_ms = now_ms - mark
     return {
         "stream": brief.stream,
         "table": table_text(brief.table, brief.version),
@@ -99,11 +100,6 @@ def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
         "readers": _readers_of(brief, groups, times),
         "marks": per_second(entry.pace.marks_per_s) if brief.revision else "",
     }
-
-
-def _is_aged(brief: StreamBrief, times: Times) -> bool:
-    dated = times.follows_clock and times.dated
-    return dated and brief.watermark is not None and brief.watermark != END_OF_TIME
 
 
 def _blame(brief: StreamBrief, judgement: Judgement, *, listed_ms: int) -> dict[str, object]:

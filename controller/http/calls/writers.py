@@ -128,7 +128,8 @@ async def list_writers(
         else:
             statuses = seen.statuses(after=after, prefix=prefix, states=states)
         if not positions:
-            return first_page(map(_info_in_short, statuses), limit, entries=lambda _: 1)
+            short = (_info(one).model_copy(update={"position": None}) for one in statuses)
+            return first_page(short, limit, entries=lambda _: 1)
         page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
         return [_info(one) for one in page], more
 
@@ -148,10 +149,6 @@ async def describe_writer(
     """Describe a writer: where it stands, and what its clocks show."""
     status = await sequencer.read(lambda: state.aggregator.inspect(state.now()).status(writer))
     return wire.WriterDescription(**_info(status).model_dump(), **routing.stream_facts(state))
-
-
-def _info_in_short(status: WriterStatus) -> wire.WriterInfo:
-    return _info(status).model_copy(update={"position": None})
 
 
 def _info(status: Any) -> wire.WriterInfo:  # noqa: ANN401 (a dataclass of the same fields)
