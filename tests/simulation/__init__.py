@@ -18,6 +18,7 @@ module          what it simulates, or does
 ``ledger``      what the clients did, were told and saw
 ``world``       all of these, and the processes of clients
 ``clients``     writers, readers, watchers and operators
+``rivals``      two callers of one name at once
 ``scenario``    who does what in a run, and when faults happen
 ``judge``       what must hold at the end
 ``run``         one run from its seed to its verdict
