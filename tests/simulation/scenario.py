@@ -24,6 +24,8 @@ from tests.simulation.world import Expected, Program, Work, World
 _READ_OUT_S = 30.0
 """How long readers may take to read to the end."""
 _LONGER_S = 5.0
+OFTEN_S = 0.25
+"""How often logs are maintained where that is the subject: two seconds are long in a story."""
 _EXACT = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
 _FOR_EVER = {"aggregation_timeout_ms": None, "hold_limit_ms": None}
 
@@ -167,7 +169,7 @@ def retaining(cast: Cast) -> None:
     book = cast.stream("retaining", retention={"age_ms": 3_000})
     book.keeps_ms, book.truncated_below = 3_000, 0
     cast.world.disk.delay_s = 0.01
-    maintenance._PERIOD_S = 0.25  # every two seconds would be seldom in a story
+    maintenance._PERIOD_S = OFTEN_S
     cast.write(book, 2)
     cast.other("newcomer", book, rivals.come_and_go(cast.world, book))
 
