@@ -773,7 +773,7 @@ def retention_drops_young_events() -> Any:
     return _in(log_storage, "appended_before", appended_later)
 
 
-@_defect("truncated", about="retaining")
+@_defect("truncated", about="sparing")
 def retention_looks_once() -> Any:
     """What groups need is not read again in the transaction that stores where a stream begins."""
     store = truncation._store

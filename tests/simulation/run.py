@@ -104,7 +104,7 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
     course = scenario.LONG if wanted.is_long else scenario.STORY
     course = course._replace(about=wanted.about)
     # From the start, where the subject is known; a story that the seed chooses begins later with it.
-    often = wanted.about == scenario.retaining.__name__
+    often = wanted.about == scenario.sparing.__name__
     period_s = scenario.OFTEN_S if often else maintenance._PERIOD_S
     kept = mock.patch.object(maintenance, "_PERIOD_S", period_s)
     with kept, staged(verdict, choices, tell) as world, _within_reason(world.loop):

@@ -168,6 +168,13 @@ def truncating(cast: Cast) -> None:
 def retaining(cast: Cast) -> None:
     book = cast.stream("retaining", retention={"age_ms": 3_000})
     book.keeps_ms, book.truncated_below = 3_000, 0
+    cast.write(book, 2)
+
+
+def sparing(cast: Cast) -> None:
+    """What is about groups that are created while retention stores."""
+    book = cast.stream("retaining", retention={"age_ms": 3_000})
+    book.keeps_ms, book.truncated_below = 3_000, 0
     cast.world.disk.delay_s = 0.01
     maintenance._PERIOD_S = OFTEN_S
     cast.write(book, 2)
@@ -267,13 +274,18 @@ def failing_over(cast: Cast) -> None:
 SUBJECTS = (
     *(writing, impatience, lines, returning, transactions, scaling, policy, reading),
     *(truncating, retaining, forcing, batches, sealing, deleting, silence, lying, reporting),
-    *(holding, failing_over, ending),
+    *(holding, failing_over, ending, sparing),
 )
 
 
 def prepare(world: World, cast: Cast, course: Course) -> None:
     """Choose what a run is about."""
-    possible = [one for one in SUBJECTS if course.about in {None, one.__name__}]
+    # Sparing has the stream of retaining, and is played where it is asked for.
+    possible = [
+        one
+        for one in SUBJECTS
+        if course.about == one.__name__ or (course.about is None and one is not sparing)
+    ]
     world.choices.of("subject").shuffle(possible)
     chosen = possible[: course.subjects]
     world.loses_changes = world.disk.is_shared and chosen == [failing_over]
