@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from writer_client.observing.watching import Progress, Watching
 
 _T = TypeVar("_T")
-observe = typer.Typer(help="Estimate time for producers you cannot change.")
+observe = typer.Typer(help="Note time for producers you cannot change.")
 _FIRST_CONTACT = timedelta(seconds=5)
 """Then it reads on: what it notes next says more than what it could not say."""
 _GUESS = (
@@ -29,11 +29,16 @@ _GUESS = (
     "tidegauge why names its writers; replace them one by one with producers that note time "
     "themselves (--except)"
 )
+_EXACT = (
+    "each mark is as exact as the promises of the one feed that writes this topic: another feed or producer on "
+    "the topic breaks them"
+)
+_DEFAULTS = {"--by": "partition", "--idle": "2m", "--hold-limit": "10m"}
 
 
 @observe.callback()
 def _only_a_group() -> None:
-    """Estimate time for producers you cannot change."""
+    """Note time for producers you cannot change."""
 
 
 @asks(
@@ -54,20 +59,32 @@ def kafka(
         str | None,
         typer.Option(help="Name of the topic.", show_default="the stream's own name"),
     ] = None,
+    promises: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cockroachdb|ticdc|json:/PATH[:UNIT]",
+            help="Note the promises that the feed writes to the topic, and estimate nothing. UNIT of a "
+            "PATH is ms, us, ns, s, hlc or tso; without it, milliseconds or RFC 3339.",
+            show_default=False,
+        ),
+    ] = None,
     by: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="partition|key|header:NAME",
             help="What identifies a writer: PARTITION, or VALUE.PARTITION.",
+            show_default=_DEFAULTS["--by"],
         ),
-    ] = "partition",
+    ] = None,
     event_time: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="timestamp|header:NAME|json:/PATH",
-            help="Where the time of an event is: milliseconds, or RFC 3339.",
+            help="Where the time of an event is: milliseconds, or RFC 3339. With --promises it is "
+            "in their unit, and only compared with them.",
+            show_default="timestamp; with --promises none",
         ),
-    ] = "timestamp",
+    ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -78,19 +95,21 @@ def kafka(
         ),
     ] = None,
     idle: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SPAN|never",
             help="Remove a writer that is silent for this long: 90s, 2m, 1h.",
+            show_default=_DEFAULTS["--idle"],
         ),
-    ] = "2m",
+    ] = None,
     hold_limit: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SPAN|never",
             help="Remove a writer that holds the others for this long, unless it catches up.",
+            show_default=_DEFAULTS["--hold-limit"],
         ),
-    ] = "10m",
+    ] = None,
     excepted: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,9 +150,10 @@ def kafka(
         ),
     ] = None,
 ) -> None:
-    """Read a topic, and note estimated times for its writers, once for all readers.
+    """Read a topic, and note times for its writers, once for all readers: estimates, or promises.
 
-    Each writer notes the lowest of all estimates. Several observers share the partitions as a
+    Each writer notes the lowest of all estimates. With --promises each partition is a writer, and
+    notes what stands in the topic. Several observers share the partitions as a
     consumer group; nothing is committed to Kafka. Ctrl-C ends it; the writers stay members of the
     stream, and the next start continues from what they noted.
     """
@@ -145,20 +165,33 @@ def kafka(
     watching = Watching(
         stream=stream,
         topic=topic or stream.stream,
-        value_of=_read("--by", rules.parse_by, by),
-        time_of=_read("--event-time", rules.parse_time_of, event_time),
+        value_of=_read("--by", rules.parse_by, by or _DEFAULTS["--by"]),
+        time_of=_read("--event-time", rules.parse_time_of, event_time or "timestamp"),
+        promise_of=None,
         guess=_read("--strategy", rules.parse_guess, guess),
-        idle=_read("--idle", rules.parse_limit, idle),
-        hold_limit=_read("--hold-limit", rules.parse_limit, hold_limit),
+        idle=_read("--idle", rules.parse_limit, idle or _DEFAULTS["--idle"]),
+        hold_limit=_read(
+            "--hold-limit", rules.parse_limit, hold_limit or _DEFAULTS["--hold-limit"]
+        ),
         excepted=frozenset(excepted or ()),
         since="beginning" if since == "beginning" else "end",
         until_end=until is not None,
     )
+    if promises is not None:
+        given = {"--by": by, "--strategy": strategy, "--idle": idle, "--hold-limit": hold_limit}
+        _refuse_estimates([option for option, value in given.items() if value is not None])
+        feed = _read("--promises", rules.parse_promises, promises)
+        time_of = event_time and _read(
+            "--event-time", lambda text: rules.parse_time_of(text, feed.unit), event_time
+        )
+        watching = watching._replace(
+            promise_of=feed.read, time_of=time_of or None, idle=None, hold_limit=None
+        )
     settings = _settings(kafka_config, kafka_setting or [], bootstrap)
     # What librdkafka says of outages is reported once, by the observer; the rest is about which of its
     # clients takes which setting.
     logging.getLogger("tidegauge.kafka").setLevel(logging.CRITICAL)
-    warn(_GUESS)
+    warn(_GUESS if promises is None else _EXACT)
 
     async def run(service: Service) -> int:
         observer = KafkaObserver(
@@ -175,6 +208,15 @@ def kafka(
         f"ended; the writers stay members of {stream}, and the next start continues from there"
     )
     raise typer.Exit(0 if ended_by == 0 else 128 + ended_by)
+
+
+def _refuse_estimates(options: list[str]) -> None:
+    if options:
+        msg = (
+            f"{', '.join(options)} cannot be used with --promises: each partition notes what its feed promises "
+            "there, so nothing is estimated, no writer is idle, and none is left out; leave it away"
+        )
+        raise typer.BadParameter(msg)
 
 
 async def _until_signal(
@@ -213,27 +255,35 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
         "unreadable": counts.unreadable,
         "unreadable_at": progress.unreadable,
     }
+    is_exact = watching.promise_of is not None
+    if is_exact:
+        document |= {"promises": counts.promises, "promises_repeated": counts.fallen}
     if session.as_json:
         print(to_json(document).decode(), flush=True)
         return
     parts = [
         f"{watching.stream}: {progress.writers} writers, {counts.events} events",
         f"{progress.behind} behind the end",
-        f"watermark {describe_time(progress.watermark)} (an estimate)",
+        f"watermark {describe_time(progress.watermark)}{'' if is_exact else ' (an estimate)'}",
     ]
+    if is_exact:
+        parts.append(f"{counts.promises} promises, {counts.fallen} below one before")
     if opened := progress.open_transactions:
         parts.append(
             f"a transaction is open in partition {min(opened)}{_more(opened)}, and what follows it waits"
         )
+    without = {"without": "a promise"} if is_exact else {}
     parts += [
-        f"{what} {_behind(those)}"
+        f"{what} {_behind(those, **without)}"
         for what, those in (("held by", progress.holding), ("left out:", progress.left_out))
         if those
     ]
     if watching.idle is not None:
         idle = describe_span(watching.idle // timedelta(milliseconds=1))
         parts.append(f"{share} have been silent for longer than {idle}")
-    parts.append(f"{counts.late} came later than estimated")
+    parts.append(
+        f"{counts.late} {'below a promise' if is_exact else 'came later than estimated'}"
+    )
     if progress.unreadable is not None:
         parts.append(
             f"{counts.unreadable} without a readable time, the first at {progress.unreadable}"
@@ -241,12 +291,12 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
     print("; ".join(parts), flush=True)
 
 
-def _behind(those: Mapping[str, int | None]) -> str:
+def _behind(those: Mapping[str, int | None], **without: str) -> str:
     """Name the one that is farthest behind, and how many more there are."""
     from writer_client.observing.watching import describe_behind  # noqa: PLC0415 (it runs already)
 
     writer = max(those, key=lambda one: (those[one] is None, those[one] or 0))
-    return f"{writer!r}, {describe_behind(those[writer])}{_more(those)}"
+    return f"{writer!r}, {describe_behind(those[writer], **without)}{_more(those)}"
 
 
 def _more(those: Sized) -> str:

@@ -1,4 +1,4 @@
-"""Estimating time for producers that you cannot change, as typed, on a real broker and service."""
+"""Noting time for producers that you cannot change, as typed, on a real broker and service."""
 
 import json
 import signal
@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from tests.broker import Broker
+from tests.changefeeds import COCKROACHDB, TICDC, Changefeed
 from tests.conftest import NewServer
 from tests.kafka import create_topic, produce
 from tests.patience import PATIENCE_S, wait_until
@@ -18,6 +21,8 @@ from tests.service.observed import SOON, Observed, record
 
 pytestmark = pytest.mark.only_on("sqlite", "the verb knows the service only")
 
+OFTEN = ("--kafka", "topic.metadata.refresh.interval.ms=500")
+"""A partition that is added is seen soon."""
 BACKFILL = ("--from", "beginning", "--strategy", "bounded:1s", "--until", "end")
 
 
@@ -227,3 +232,78 @@ def test_what_the_broker_does_not_know_is_named(
 ) -> None:
     _, warned = observed.run(option, value, status=1)
     assert problem in warned
+
+
+@pytest.mark.parametrize("feed", [COCKROACHDB, TICDC], ids=lambda feed: feed.name)
+def test_each_partition_notes_what_its_feed_promises_there(
+    observed_of_two: Observed, feed: Changefeed
+) -> None:
+    observed = observed_of_two
+    observed.produce(
+        feed.row(0, NOON),
+        feed.promise(0, NOON),
+        feed.row(0, NOON + 5_000),
+        feed.promise(0, NOON + 5_000),
+        feed.row(0, NOON + 9_000),
+        {"partition": 0, "key": b"[1]", "value": None},
+        feed.row(1, NOON + 2_000),
+        feed.promise(1, NOON + 3_000),
+        feed.row(1, NOON + 2_999),
+        feed.promise(1, NOON + 1_000),
+    )
+    words = ("--promises", feed.name, "--event-time", feed.event_time)
+    told, warned = observed.run(*words, "--from", "beginning", "--until", "end")
+    noted = {name: (one["time"], one["position"]) for name, one in observed.noted().items()}
+    assert noted == {"0": (NOON + 5_000, {"0": 4}), "1": (NOON + 3_000, {"1": 2})}
+    assert observed.marks() == [(NOON, {0: 2, 1: 2}), (NOON + 3_000, {0: 4, 1: 2})]
+    assert (told["events"], told["promises"], told["promises_repeated"]) == (6, 4, 1)
+    assert (told["late"], told["unreadable"], told["held_by"]) == (1, 1, {})
+    below = (
+        f"event time {NOON + 2_999} is below {NOON + 3_000}, which its partition had promised"
+    )
+    assert warned.count(f"writer '1' of {observed.name}: {below}") == 1
+    assert "estimate" not in warned
+
+    # It reads on behind the promises that are noted.
+    observed.produce(feed.promise(1, NOON + 9_000), feed.promise(0, NOON + 9_000))
+    with observed.operator.start(
+        *[word for word in observed.words(*words) if word != "--json"]
+    ) as process:
+        wait_until(lambda: observed.watermark == NOON + 9_000)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    last = said.splitlines()[-1]
+    assert f"{observed.name}: 2 writers, 3 events" in last
+    assert "3 promises, 0 below one before; 0 below a promise" in last
+    assert "estimate" not in last
+
+
+def test_a_partition_without_a_promise_holds_the_others_and_one_that_is_added_is_waited_for(
+    observed_of_two: Observed,
+) -> None:
+    observed, feed = observed_of_two, COCKROACHDB
+    observed.produce(feed.row(0, NOON), feed.promise(0, NOON), feed.row(1, NOON))
+    words = ("--promises", feed.name, "--from", "beginning", *OFTEN)
+    with observed.observing(*words) as process:
+        wait_until(lambda: observed.times() == {"0": NOON, "1": None})
+        observed.produce(feed.promise(1, NOON))
+        wait_until(lambda: observed.watermark == NOON)
+        admin = AdminClient({"bootstrap.servers": observed.bootstrap})
+        admin.create_partitions([NewPartitions(observed.topic, 3)])[observed.topic].result()
+        observed.produce(feed.row(2, NOON + 500))
+        observed.produce(feed.promise(0, NOON + 1_000), feed.promise(1, NOON + 1_000))
+        wait_until(lambda: observed.states().get("2") == "joining")
+        wait_until(lambda: observed.times()["1"] == NOON + 1_000)
+        assert observed.watermark == NOON
+        observed.produce(feed.promise(2, NOON + 2_000))
+        wait_until(lambda: observed.marks()[-1] == (NOON + 1_000, {0: 3, 1: 3, 2: 2}))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=PATIENCE_S) == 130
+
+
+def test_a_promise_that_cannot_be_read_ends_it_with_its_place(observed: Observed) -> None:
+    observed.produce(record(0, NOON), record(0, NOON, value=b'{"done": "soon"}'))
+    words = ("--promises", "json:/done:us", "--from", "beginning")
+    _, warned = observed.run(*words, status=1)
+    place = f"the promise at offset 1 of partition 0 of {observed.topic} cannot be read"
+    assert f"{place}: 'soon' is not a time in us" in warned

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,8 @@ from writer_client._calls import ObserverCalls
 from writer_client._clocked import wall_ms
 from writer_client.observing.observation import Observation, resume_at, stride
 from writer_client.observing.partition import Look
-from writer_client.observing.records import Records, place_of
+from writer_client.observing.promises import PromiseObservation
+from writer_client.observing.records import ObserverError, Records, place_of
 from writer_client.observing.reports import Reports
 from writer_client.observing.watching import Progress, Watching
 
@@ -41,10 +43,6 @@ _FINAL = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 }
-
-
-class ObserverError(TidegaugeError):
-    """The observer cannot go on; the message says why, and the cure."""
 
 
 class KafkaObserver:
@@ -79,7 +77,11 @@ class KafkaObserver:
         self._settings = settings
         self._show, self._warn = show, warn
         self._calls = ObserverCalls(transport, watching.stream)
-        self._observation = Observation(
+        self._promises: PromiseObservation | None = None
+        if watching.promise_of is not None:
+            self._promises = PromiseObservation(checks=watching.time_of is not None)
+            self._promises.register(int(one) for one in watching.excepted if one.isdecimal())
+        self._observation = self._promises or Observation(
             watching.guess, idle_ms=_ms(watching.idle), hold_ms=_ms(watching.hold_limit)
         )
         own = f"tidegauge-observe-{watching.stream}".replace("/", "-")
@@ -93,11 +95,13 @@ class KafkaObserver:
         self._stopping = asyncio.Event()
         self._first_ends: Position = {}
         self._ends: Position = {}
+        self._open: Position = {}
         self._undecided: Position = {}
         self._look: Look | None = None
         self._failure: Exception | None = None
         self._skew_ms: int | None = None
         self._is_assigned = False
+        self._paused: set[int] = set()
 
     def stop(self) -> None:
         """Let `run` note what is due once more, and end. The writers stay members of the stream."""
@@ -158,12 +162,18 @@ class KafkaObserver:
             if self._failure is not None:
                 raise self._failure
             self._take_in(found)
+            await self._read_lowest_first(consumer)
             if self._observation.has_steps or time.monotonic() - noted_s >= _NOTE_S:
                 await self._report()
                 noted_s = time.monotonic()
             if time.monotonic() - shown_s >= _SHOW_S:
                 shown_s = time.monotonic()
                 self._show(self._progress())
+        if self._promises is not None:
+            with suppress(
+                BrokerError
+            ):  # only a look from now on lets what was read last be noted
+                await self._look_at_ends()
         await self._report(at_end=self._is_done())
         self._show(self._progress())
 
@@ -171,7 +181,8 @@ class KafkaObserver:
         if self._look is not None:
             self._observation.partitions.look(self._look)
             self._look = None
-        await self._reports.report(at_end=at_end)
+        # Who has promised nothing may still write anything: a promise is waited for at the end, too.
+        await self._reports.report(at_end=at_end and self._promises is None)
 
     def _is_done(self) -> bool:
         is_read = self._is_assigned and not self._observation.partitions.behind(
@@ -183,7 +194,7 @@ class KafkaObserver:
         read = self._observation.partitions.position
         return Progress(
             self._observation.sources.count,
-            self._observation.sources.holding,
+            self._observation.holding,
             self._observation.sources.left_out,
             self._observation.sources.counts,
             self._observation.partitions.behind(self._ends),
@@ -232,9 +243,12 @@ class KafkaObserver:
         consumer.incremental_assign(placed)
         self._is_assigned = True
 
-    def _on_revoke(self, _: Consumer, revoked: list[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        if paused := [one for one in revoked if one.partition in self._paused]:
+            consumer.resume(paused)  # it may come back
         for one in revoked:
             self._observation.revoke(one.partition)
+            self._paused.discard(one.partition)
 
     async def _make_room(self, partitions: int) -> None:
         """Let the stream have as many partitions as the topic, whose numbers go up from 0."""
@@ -291,6 +305,8 @@ class KafkaObserver:
         for name, number in live:
             self._observation.sources.expect(name, number)
         self._reports.admit(registered)
+        if self._promises is not None:
+            self._promises.register(partitions)
         return starts
 
     def _start_of(self, partition: int, begins: Position, resume: int | None) -> int:
@@ -364,34 +380,68 @@ class KafkaObserver:
             "--kafka group.id=NAME"
         )
 
-    async def _keep_looking(self) -> None:
-        """Ask where the partitions end, again and again.
+    async def _read_lowest_first(self, consumer: Consumer) -> None:
+        """Pause the partitions that are ahead of one which has more to read, and resume the others."""
+        if self._promises is None:
+            return
+        ahead = self._promises.ahead({**self._ends, **self._undecided})
+        changes = (
+            (consumer.pause, ahead - self._paused),
+            (consumer.resume, self._paused - ahead),
+        )
+        for change, numbers in changes:
+            if numbers:
+                places = [TopicPartition(self._watching.topic, number) for number in numbers]
+                await self._loop.run_in_executor(self._thread, change, places)
+        self._paused = ahead
+
+    async def _look_at_ends(self) -> None:
+        """Ask where the partitions end.
 
         That is the high watermark: what lies behind an open transaction is stored, and cannot be read yet.
         """
-        has_warned, open_before = False, dict[int, int]()
+        started_ms, read = wall_ms(), self._observation.partitions.position
+        ends = await asyncio.to_thread(self._topic.high_watermarks)
+        self._refuse_beyond(read, ends)
+        # Asked later, it lies below the end only where a transaction is open.
+        stable = await asyncio.to_thread(self._topic.ends, ends)
+        self._ends, self._look = ends, Look(started_ms, ends)
+        open_now = {n: at for n, at in stable.items() if at < ends[n]}
+        # Short ones follow each other: what is named was open at the look before, too.
+        self._undecided = dict(open_now.items() & self._open.items())
+        self._open = open_now
+        if self._promises is not None:
+            await self._clear(self._promises, read)
+
+    async def _clear(self, promises: PromiseObservation, read: Position) -> None:
+        """Let be noted what was read before a look, unless a partition has no writer.
+
+        Those of other observers have one once these have registered it: so none is left out of a mark.
+        """
+        if missing := promises.unregistered(self._ends):
+            live = {one.writer async for one in self._calls.writers() if one.state in _LIVE}
+            promises.register(number for number in missing if str(number) in live)
+            promises.unregistered(self._ends)
+        promises.clear(read)
+
+    async def _keep_looking(self) -> None:
+        """Look at the ends again and again."""
+        has_warned = False
         while True:
-            started_ms, read = wall_ms(), self._observation.partitions.position
             try:
-                ends = await asyncio.to_thread(self._topic.high_watermarks)
-                self._refuse_beyond(read, ends)
-                # Asked later, it lies below the end only where a transaction is open.
-                stable = await asyncio.to_thread(self._topic.ends, ends)
+                await self._look_at_ends()
             except BrokerError as error:
                 if not has_warned:
                     self._warn(f"{error}; nothing is noted while it is away")
                 has_warned = True
             except Exception as error:  # noqa: BLE001 (raised by the loop, which else waits for looks)
-                self._failure = error
-                return
+                if not is_transient(error):
+                    self._failure = error
+                    return
             else:
                 if has_warned:
                     self._warn(f"Kafka at {self._topic.bootstrap} answers again")
-                has_warned, self._ends, self._look = False, ends, Look(started_ms, ends)
-                open_now = {n: at for n, at in stable.items() if at < ends[n]}
-                # Short ones follow each other: what is named was open at the look before, too.
-                self._undecided = dict(open_now.items() & open_before.items())
-                open_before = open_now
+                has_warned = False
             await asyncio.sleep(_LOOK_S)
 
 

@@ -30,6 +30,8 @@ class Row(NamedTuple):
         In ms; None if it could not be read.
     logged_ms
         Its timestamp, from which silence is counted in a backlog; None if it has none.
+    promise
+        In ms, where it is a promise and no event.
     """
 
     writer: str | None
@@ -37,6 +39,7 @@ class Row(NamedTuple):
     offset: int
     event_time: int | None
     logged_ms: int | None
+    promise: int | None = None
 
 
 class Observation:
@@ -59,7 +62,11 @@ class Observation:
         How often a time is repeated, as the service wants it.
     resolution_ms
         Marks nearer to each other in event time than this are left out by the service.
+    notes_promises
+        Whether times are promises that stand in the topic, and no guesses.
     """
+
+    notes_promises = False
 
     def __init__(self, guess: Guess, *, idle_ms: int | None, hold_ms: int | None) -> None:
         self._guess = guess
@@ -110,6 +117,10 @@ class Observation:
         place = self.partitions.get(row.partition)
         if place is None or row.offset < place.read_to:
             return
+        self._take(row, place, latest_ms, wall_ms)
+        self.partitions.read_to(row.partition, row.offset + 1)
+
+    def _take(self, row: Row, place: Partition, latest_ms: int, wall_ms: int) -> None:
         self.sources.counts.events += 1
         self.sources.counts.unreadable += row.event_time is None
         # A clock that is ahead does not show when its record was stored.
@@ -119,7 +130,6 @@ class Observation:
             source = self.sources.heard(row.writer, row.partition)
             if source is not None:
                 self._hear(source, row, place, latest_ms)
-        self.partitions.read_to(row.partition, row.offset + 1)
 
     def _hear(self, source: Source, row: Row, place: Partition, latest_ms: int) -> None:
         time, comparison = row.event_time, source.comparison
@@ -143,6 +153,11 @@ class Observation:
             self.sources.count_late(source.writer, time, reached)
         else:
             source.compare(time, source.kept or self._kept)
+
+    @property
+    def holding(self) -> dict[str, int | None]:
+        """Who holds the others, and how far behind these; None if that is not known."""
+        return self.sources.holding
 
     @property
     def has_steps(self) -> bool:
@@ -208,13 +223,15 @@ class Observation:
             # leave out the next step, which is too near to that.
             found = self._may([one for one in taken if one.time <= least])
             found = found or self._may(self._all_at(least))
+        return found + self._beats_beside(found, now_ms)
+
+    def _beats_beside(self, found: list[Note], now_ms: int) -> list[Note]:
         said = {one.writer for one in found}
-        beats = [
+        return [
             Note(name, one.last_time, {one.partition: one.offset})
             for name, one in self.sources.items()
             if one.last_time is not None and name not in said and self._beats(one, now_ms)
         ]
-        return found + beats
 
     def _all_at(self, least: int) -> list[Note]:
         found = []

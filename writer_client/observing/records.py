@@ -1,16 +1,21 @@
-"""What an observer reads from a record of Kafka: whose it is, where it lies, and when it happened."""
+"""What an observer reads from a record of Kafka: whose it is, where it lies, when it happened, what it promises."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidegauge.errors import TidegaugeError
 from writer_client.observing.names import value_name, writer_of
 from writer_client.observing.observation import Row
 from writer_client.observing.watching import Watching
 
 if TYPE_CHECKING:  # an extra
     from confluent_kafka import Message
+
+
+class ObserverError(TidegaugeError):
+    """The observer cannot go on; the message says why, and the cure."""
 
 
 class Records:
@@ -29,17 +34,42 @@ class Records:
         self.unreadable: str | None = None
 
     def row(self, message: Message) -> Row:
-        """Read a record."""
+        """Read a record.
+
+        Raises
+        ------
+        ObserverError
+            If it is a promise that cannot be read.
+        """
         partition, offset = place_of(message)
-        time: int | None = None
+        promise = self._promise_of(message, partition, offset)
+        time = None if promise is not None else self._time_of(message, partition, offset)
+        kind, logged_ms = message.timestamp()
+        writer = self._writer_of(message, partition)
+        return Row(writer, partition, offset, time, logged_ms if kind else None, promise)
+
+    def _promise_of(self, message: Message, partition: int, offset: int) -> int | None:
+        if self._watching.promise_of is None:
+            return None
         try:
-            time = self._watching.time_of(message)
+            return self._watching.promise_of(message)
+        except ValueError as error:
+            msg = (
+                f"the promise at offset {offset} of partition {partition} of "
+                f"{self._watching.topic} cannot be read: {error}; name the place and the unit of "
+                "this feed's promises, such as --promises json:/path:us"
+            )
+            raise ObserverError(msg) from error
+
+    def _time_of(self, message: Message, partition: int, offset: int) -> int | None:
+        if self._watching.time_of is None:
+            return None
+        try:
+            return self._watching.time_of(message)
         except ValueError as error:
             if self.unreadable is None:
                 self.unreadable = f"{partition}:{offset}: {error}"
-        kind, logged_ms = message.timestamp()
-        writer = self._writer_of(message, partition)
-        return Row(writer, partition, offset, time, logged_ms if kind else None)
+            return None
 
     def _writer_of(self, message: Message, partition: int) -> str | None:
         """Name the writer that a record belongs to; None if it notes time by itself."""

@@ -15,6 +15,11 @@ _LATE = (
     "event time %d is below %d, which was noted before it: the event may be late for every reader. If the "
     "status line counts many of these, choose a longer lag or delay (--strategy)"
 )
+_BELOW_A_PROMISE = (
+    "event time %d is below %d, which its partition had promised: the event is late for every reader. A row that "
+    "a changefeed delivers again is right to be; a new one means that another producer writes to the topic, or that "
+    "--event-time is not the time that is promised"
+)
 _FUTURE = (
     "event time %d is above %d, this machine's clock plus max_future_skew_ms: it is ignored. Correct the "
     "clock that it is from or, if such times are meant, raise max_future_skew_ms"
@@ -59,7 +64,8 @@ class Reports:
         counts, hints = self._sources.counts, self._calls.hints
         if counts.first_late is not None:
             writer, *times = counts.first_late
-            hints.log(writer, "late", _LATE, *times)
+            is_promised = self._observation.notes_promises
+            hints.log(writer, "late", _BELOW_A_PROMISE if is_promised else _LATE, *times)
         if counts.first_future is not None:
             writer, *times = counts.first_future
             hints.log(writer, "future", _FUTURE, *times)

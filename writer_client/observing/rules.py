@@ -1,16 +1,22 @@
-"""What an observer looks at: whose a record is, when it happened, and how time is guessed."""
+"""What an observer looks at: whose a record is, when it happened, what it promises, and how time is guessed."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from fractions import Fraction
+from functools import partial
+from math import floor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tidegauge.event_time import parse_event_time, parse_span
+from tidegauge.event_time import parse_event_time, parse_span, to_event_time
+from tidegauge.json_text import show_json
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
+    Punctuated,
     Strategy,
     TimeLag,
 )
@@ -23,6 +29,26 @@ ReadValue: TypeAlias = Callable[["Message"], bytes | None]
 """Returns the value that, with the partition, names the writer."""
 ReadTime: TypeAlias = Callable[["Message"], int]
 """Returns the event time, ms; ``ValueError`` if there is none that can be read."""
+ReadPromise: TypeAlias = Callable[["Message"], int | None]
+"""Returns the time, ms, that a record promises; None if it promises none; ``ValueError`` if that cannot be read."""
+ReadUnit: TypeAlias = Callable[[object], int]
+"""Reads a value of JSON as ms, rounded down; ``ValueError`` if it is no time."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?\Z", re.ASCII)
+_UNITS = {
+    "ms": Fraction(1),
+    "us": Fraction(1, 10**3),
+    "ns": Fraction(1, 10**6),
+    "s": Fraction(10**3),
+    # Nanoseconds, a point, and a logical counter: what is behind the point is less than one of them.
+    "hlc": Fraction(1, 10**6),
+    # Milliseconds, and 18 bits of a logical counter.
+    "tso": Fraction(1, 2**18),
+}
+_FEEDS = {
+    "cockroachdb": (("/resolved", "/__crdb__/resolved"), "hlc"),
+    "ticdc": (("/_tidb/watermarkTs",), "tso"),
+}
 
 
 class Guess(NamedTuple):
@@ -39,6 +65,25 @@ class Guess(NamedTuple):
 
     make: Callable[[], Strategy]
     needs_end: bool
+
+
+class Promises(NamedTuple):
+    """How promises that stand in a topic are read.
+
+    Attributes
+    ----------
+    read
+        Returns what a record promises.
+    unit
+        Reads a time as this feed writes it.
+    """
+
+    read: ReadPromise
+    unit: ReadUnit
+
+
+PROMISED = Guess(lambda: Punctuated(lambda event: event.event_time), needs_end=False)
+"""Of promises nothing is guessed: what is observed is a promise, and the greatest one holds."""
 
 
 def parse_limit(text: str) -> timedelta | None:
@@ -65,16 +110,55 @@ def parse_by(text: str) -> ReadValue | None:
     raise ValueError(msg)
 
 
-def parse_time_of(text: str) -> ReadTime:
+def parse_promises(text: str) -> Promises:
+    """Read ``cockroachdb``, ``ticdc`` or ``json:/path[:unit]``, a JSON pointer into the value."""
+    kind, _, place = text.partition(":")
+    path, _, unit = place.rpartition(":") if ":" in place else (place, "", "")
+    if text in _FEEDS:
+        places, unit = _FEEDS[text]
+    elif kind == "json" and path.startswith("/") and unit in {"", *_UNITS}:
+        places = (path,)
+    else:
+        msg = (
+            f"{text!r} is not a place of promises; write cockroachdb, ticdc or json:/path, if it is not "
+            f"in ms or RFC 3339 with its unit: json:/path:us, of {', '.join(_UNITS)}"
+        )
+        raise ValueError(msg)
+    read_unit = partial(_in_unit, unit) if unit else parse_event_time
+    paths = [_path_of(one) for one in places]
+    return Promises(lambda record: _promised(record, paths, read_unit), read_unit)
+
+
+def _promised(record: Message, paths: Sequence[Sequence[str]], unit: ReadUnit) -> int | None:
+    for path in paths:
+        try:
+            value = _pointed(record.value(), path)
+        except ValueError:  # no JSON, or nothing there: a row, or a tombstone
+            continue
+        if value is not None:
+            return unit(value)
+    return None
+
+
+def _in_unit(unit: str, value: object) -> int:
+    """Read a number, as JSON or as text; the promise holds for an earlier time as well, so it is rounded down."""
+    text = str(value)
+    if not _NUMBER.match(text):
+        msg = f"{show_json(value)} is not a time in {unit}"
+        raise ValueError(msg)
+    return to_event_time(floor(Fraction(text) * _UNITS[unit]))
+
+
+def parse_time_of(text: str, unit: ReadUnit = parse_event_time) -> ReadTime:
     """Read ``timestamp``, ``header:NAME`` or ``json:/path``, a JSON pointer into the value."""
     kind, _, place = text.partition(":")
     if text == "timestamp":
         return _timestamp
     if kind == "header" and place:
-        return lambda record: parse_event_time(_text(_header(record, place)))
+        return lambda record: unit(_text(_header(record, place)))
     if kind == "json" and place.startswith("/"):
-        path = [part.replace("~1", "/").replace("~0", "~") for part in place[1:].split("/")]
-        return lambda record: parse_event_time(_pointed(record.value(), path))
+        path = _path_of(place)
+        return lambda record: unit(_pointed(record.value(), path))
     msg = f"{text!r} is not a place of a time; write timestamp, header:NAME or json:/path"
     raise ValueError(msg)
 
@@ -127,10 +211,15 @@ def _text(value: bytes | None) -> str:
     return value.decode()
 
 
+def _path_of(pointer: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
+
+
 def _pointed(value: bytes | None, path: Sequence[str]) -> object:
     """Follow a JSON pointer (RFC 6901)."""
     try:
-        found = json.loads(value or b"")
+        # A fraction stays as it is written: a float would lose the end of a time in nanoseconds.
+        found = json.loads(value or b"", parse_float=str)
         for part in path:
             found = found[int(part)] if isinstance(found, list) else found[part]
     except (LookupError, TypeError, RecursionError) as error:

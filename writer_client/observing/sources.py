@@ -76,6 +76,8 @@ class Counts:
         Of these, how many were below what had been noted, or a writer's time at the start.
     unreadable
         How many had no time that could be read.
+    promises, fallen
+        Promises read, and how many of these were below one before: they were delivered again.
     first_late, first_future
         The first record that was late, and the first whose time was too far in the future.
     seen, silent
@@ -86,6 +88,8 @@ class Counts:
     events: int = 0
     late: int = 0
     unreadable: int = 0
+    promises: int = 0
+    fallen: int = 0
     first_late: Odd | None = None
     first_future: Odd | None = None
     seen: set[str] = field(default_factory=set)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from tidegauge.event_time import describe_span
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
-from writer_client.observing.rules import Guess, ReadTime, ReadValue
+from writer_client.observing.rules import Guess, ReadPromise, ReadTime, ReadValue
 from writer_client.observing.sources import Counts
 
 
@@ -21,7 +21,9 @@ class Watching(NamedTuple):
     value_of
         Returns what distinguishes the writers of a partition; None: one for each partition.
     time_of
-        Returns the event time.
+        Returns the event time; None: of promises, it is not checked.
+    promise_of
+        Returns what a record promises; None: time is guessed.
     guess
         How time is guessed.
     idle
@@ -39,7 +41,8 @@ class Watching(NamedTuple):
     stream: StreamName
     topic: str
     value_of: ReadValue | None
-    time_of: ReadTime
+    time_of: ReadTime | None
+    promise_of: ReadPromise | None
     guess: Guess
     idle: timedelta | None
     hold_limit: timedelta | None
@@ -84,8 +87,10 @@ class Progress(NamedTuple):
     unreadable: str | None
 
 
-def describe_behind(behind_ms: int | None) -> str:
-    """Describe how far somebody is behind the others."""
+def describe_behind(
+    behind_ms: int | None, *, without: str = "an event time that can be believed"
+) -> str:
+    """Describe how far somebody is behind the others; None: without what would tell."""
     if behind_ms is None:
-        return "without an event time that can be believed"
+        return f"without {without}"
     return f"{describe_span(behind_ms)} behind"
