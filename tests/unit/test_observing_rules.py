@@ -95,12 +95,72 @@ def test_a_time_that_cannot_be_read_is_no_time(where: str, record: Message) -> N
         rules.parse_time_of(where)(record)
 
 
+_RESOLVED = b'{"resolved": "1685718676799158675.0000000003"}'
+_WATERMARK = b'{"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": 429918007904436226}}'
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "time"),
+    [
+        ("cockroachdb", _RESOLVED, 1_685_718_676_799),
+        ("cockroachdb", b'{"__crdb__": ' + _RESOLVED + b"}", 1_685_718_676_799),
+        ("cockroachdb", b'{"after": null, "updated": "1685718676799158675.0000000000"}', None),
+        ("ticdc", _WATERMARK, 1_640_007_049_196),
+        ("ticdc", b'{"type": "INSERT", "_tidb": {"commitTs": 429918007904436226}}', None),
+        ("json:/a", b'{"a": 5999}', 5_999),
+        ("json:/a", b'{"a": "1970-01-01T00:00:05.9999Z"}', 5_999),
+        ("json:/a:ms", b'{"a": "5999"}', 5_999),
+        ("json:/a:us", b'{"a": 5999999}', 5_999),
+        ("json:/a:ns", b'{"a": 5999999999}', 5_999),
+        ("json:/a:s", b'{"a": 5.9999}', 5_999),
+        ("json:/a:s", b'{"a": -1.0001}', -1_001),
+        ("json:/a:b:ms", b'{"a:b": 7}', 7),
+        ("json:/a", b'{"a": null}', None),
+        ("json:/a", b'{"b": 1}', None),
+        ("json:/a", b"no json", None),
+        ("json:/a", b"", None),
+        ("json:/a", None, None),
+    ],
+)
+def test_a_promise_is_read_where_it_is_and_rounded_down(
+    where: str, value: bytes | None, time: int | None
+) -> None:
+    assert rules.parse_promises(where).read(_record(value)) == time
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "problem"),
+    [
+        ("cockroachdb", b'{"resolved": true}', "true is not a time in hlc"),
+        ("ticdc", b'{"_tidb": {"watermarkTs": "now"}}', "'now' is not a time in tso"),
+        ("json:/a:s", b'{"a": 1e9}', "'1e9' is not a time in s"),
+        ("json:/a:s", b'{"a": 9223372036854776}', "does not fit into a signed 64-bit"),
+        ("json:/a", b'{"a": 1.5}', "'1.5' is not an event time"),
+        ("json:/a", b'{"a": {}}', "{} is not an event time"),
+    ],
+)
+def test_a_promise_that_cannot_be_read_is_no_event(
+    where: str, value: bytes, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        rules.parse_promises(where).read(_record(value))
+
+
+def test_the_time_of_an_event_is_in_the_unit_of_the_promises() -> None:
+    unit = rules.parse_promises("cockroachdb").unit
+    row = _record(b'{"updated": "1685718676799158675.0000000003"}')
+    assert rules.parse_time_of("json:/updated", unit)(row) == 1_685_718_676_799
+
+
 @pytest.mark.parametrize(
     ("parse", "text", "problem"),
     [
         (rules.parse_by, "headers:x", "write partition, key or header:NAME"),
         (rules.parse_by, "header:", "write partition, key or header:NAME"),
         (rules.parse_time_of, "json:a", "write timestamp, header:NAME or json:/path"),
+        (rules.parse_promises, "debezium", "write cockroachdb, ticdc or json:/path"),
+        (rules.parse_promises, "json:a", "write cockroachdb, ticdc or json:/path"),
+        (rules.parse_promises, "json:/a:min", "json:/path:us, of ms, us, ns, s, hlc, tso"),
         (rules.parse_guess, "lag", "'' is not a length of time"),
         (rules.parse_guess, "lag:5", "'5' is not a length of time"),
         (rules.parse_guess, "bounded:-5m", "'-5m' is not a length of time"),

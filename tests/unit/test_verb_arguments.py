@@ -119,6 +119,15 @@ OBSERVE = "observe kafka a/b --bootstrap 127.0.0.1:1"
         ),
         (f"{OBSERVE} --strategy lag:5", "'5' is not a length of time; write a whole number"),
         (f"{OBSERVE} --idle soon", "'soon' is not a length of time; write a whole number"),
+        (f"{OBSERVE} --promises json:a", "'json:a' is not a place of promises; write"),
+        (
+            f"{OBSERVE} --promises ticdc --by key --strategy lag:5m --idle 2m --hold-limit 10m",
+            "--by, --strategy, --idle, --hold-limit cannot be used with --promises: each",
+        ),
+        (
+            f"{OBSERVE} --promises ticdc --by partition",
+            "--by cannot be used with --promises: each partition notes what its feed",
+        ),
         (f"{OBSERVE} --from middle", "'middle' is not one of beginning, end"),
         (f"{OBSERVE} --kafka acks", "a setting of --kafka has no '='; write NAME=VALUE"),
         (f"{OBSERVE} --kafka-config /nowhere", "/nowhere cannot be read: No such file"),
