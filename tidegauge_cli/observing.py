@@ -180,12 +180,10 @@ def kafka(
     if promises is not None:
         given = {"--by": by, "--strategy": strategy, "--idle": idle, "--hold-limit": hold_limit}
         _refuse_estimates([option for option, value in given.items() if value is not None])
-        feed = _read("--promises", rules.parse_promises, promises)
-        time_of = event_time and _read(
-            "--event-time", lambda text: rules.parse_time_of(text, feed.unit), event_time
-        )
+        promise_of, unit = _read("--promises", rules.parse_promises, promises)
+        time_of = None if event_time is None else rules.parse_time_of(event_time, unit)
         watching = watching._replace(
-            promise_of=feed.read, time_of=time_of or None, idle=None, hold_limit=None
+            promise_of=promise_of, time_of=time_of, idle=None, hold_limit=None
         )
     settings = _settings(kafka_config, kafka_setting or [], bootstrap)
     # What librdkafka says of outages is reported once, by the observer; the rest is about which of its

@@ -125,7 +125,7 @@ _WATERMARK = b'{"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": 4299180079044
 def test_a_promise_is_read_where_it_is_and_rounded_down(
     where: str, value: bytes | None, time: int | None
 ) -> None:
-    assert rules.parse_promises(where).read(_record(value)) == time
+    assert rules.parse_promises(where)[0](_record(value)) == time
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ def test_a_promise_that_cannot_be_read_is_no_event(
     where: str, value: bytes, problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        rules.parse_promises(where).read(_record(value))
+        rules.parse_promises(where)[0](_record(value))
 
 
 def test_the_time_of_an_event_is_in_the_unit_of_the_promises() -> None:
-    unit = rules.parse_promises("cockroachdb").unit
+    _, unit = rules.parse_promises("cockroachdb")
     row = _record(b'{"updated": "1685718676799158675.0000000003"}')
     assert rules.parse_time_of("json:/updated", unit)(row) == 1_685_718_676_799
 

@@ -34,13 +34,7 @@ class Records:
         self.unreadable: str | None = None
 
     def row(self, message: Message) -> Row:
-        """Read a record.
-
-        Raises
-        ------
-        ObserverError
-            If it is a promise that cannot be read.
-        """
+        """Read a record; `ObserverError` if it is a promise that cannot be read."""
         partition, offset = place_of(message)
         promise = self._promise_of(message, partition, offset)
         time = None if promise is not None else self._time_of(message, partition, offset)

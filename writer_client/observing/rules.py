@@ -67,21 +67,6 @@ class Guess(NamedTuple):
     needs_end: bool
 
 
-class Promises(NamedTuple):
-    """How promises that stand in a topic are read.
-
-    Attributes
-    ----------
-    read
-        Returns what a record promises.
-    unit
-        Reads a time as this feed writes it.
-    """
-
-    read: ReadPromise
-    unit: ReadUnit
-
-
 PROMISED = Guess(lambda: Punctuated(lambda event: event.event_time), needs_end=False)
 """Of promises nothing is guessed: what is observed is a promise, and the greatest one holds."""
 
@@ -110,8 +95,8 @@ def parse_by(text: str) -> ReadValue | None:
     raise ValueError(msg)
 
 
-def parse_promises(text: str) -> Promises:
-    """Read ``cockroachdb``, ``ticdc`` or ``json:/path[:unit]``, a JSON pointer into the value."""
+def parse_promises(text: str) -> tuple[ReadPromise, ReadUnit]:
+    """Read ``cockroachdb``, ``ticdc`` or ``json:/path[:unit]``; return how promises are read, and times of this feed."""
     kind, _, place = text.partition(":")
     path, _, unit = place.rpartition(":") if ":" in place else (place, "", "")
     if text in _FEEDS:
@@ -126,7 +111,7 @@ def parse_promises(text: str) -> Promises:
         raise ValueError(msg)
     read_unit = partial(_in_unit, unit) if unit else parse_event_time
     paths = [_path_of(one) for one in places]
-    return Promises(lambda record: _promised(record, paths, read_unit), read_unit)
+    return partial(_promised, paths=paths, unit=read_unit), read_unit
 
 
 def _promised(record: Message, paths: Sequence[Sequence[str]], unit: ReadUnit) -> int | None:
