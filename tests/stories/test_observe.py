@@ -307,3 +307,11 @@ def test_a_promise_that_cannot_be_read_ends_it_with_its_place(observed: Observed
     _, warned = observed.run(*words, status=1)
     place = f"the promise at offset 1 of partition 0 of {observed.topic} cannot be read"
     assert f"{place}: 'soon' is not a time in us" in warned
+
+
+def test_a_promise_in_another_unit_ends_it_instead_of_the_stream(observed: Observed) -> None:
+    observed.produce(record(0, NOON, value=b'{"done": %d}' % (NOON * 1_000)))
+    words = ("--promises", "json:/done", "--from", "beginning")
+    _, warned = observed.run(*words, status=1)
+    assert "max_future_skew_ms" in warned
+    assert observed.watermark is None

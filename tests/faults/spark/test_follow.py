@@ -1,20 +1,24 @@
 """Spark's own Kafka source with the watermark of a topic's writers: crashes, restarts and refusals."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import write_stream
+from spark_source import count, follow, tumbling, windowed, write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
 from tests.broker import Broker
+from tests.changefeeds import COCKROACHDB, TICDC, Changefeed
 from tests.kafka import delete_topic
 from tests.server import ServerProcess
-from tests.service.api import Api
+from tests.service.api import NOON, Api
+from tests.service.observed import Observed
 from tests.spark.feed import DAY, Followed
 from tests.spark.kafka_feed import EVENT_TIME, KafkaFeed
 from tests.spark.restarts import crashed
@@ -232,3 +236,51 @@ def test_what_cannot_be_followed_is_refused_with_the_cure(
     with Api(topic.url, f"{topic.stream}-embedded") as api:
         api.create(log="embedded")
     refused(read, "load it with read_stream", stream=f"{topic.stream}-embedded")
+
+
+_GUIDE = Path(__file__).parents[3] / "docs/how-to/change-data-capture.md"
+_TIMES = {"cockroachdb": r'event_time="(.+)"', "ticdc": "For TiCDC the expression is `(.+)`"}
+
+
+@pytest.mark.parametrize("feed", [COCKROACHDB, TICDC], ids=lambda feed: feed.name)
+def test_rows_of_a_changefeed_are_counted_once_by_the_time_that_the_guide_names(
+    kafka_spark: SparkSession, observed_of_two: Observed, checkpoint: str, feed: Changefeed
+) -> None:
+    page = _GUIDE.read_text()
+    (event_time,) = re.findall(_TIMES[feed.name], page)
+    observed = observed_of_two
+
+    def promise(time: int, *rows: dict[str, Any]) -> None:
+        observed.produce(*rows, feed.promise(0, time), feed.promise(1, time))
+        words = ("--promises", feed.name, "--from", "beginning", "--until", "end")
+        observed.run(*words)
+
+    options = {"kafka.bootstrap.servers": observed.bootstrap, "startingOffsets": "earliest"}
+    rows = follow(
+        kafka_spark.readStream.format("kafka")
+        .options(subscribe=observed.topic, **options)
+        .load(),
+        event_time=event_time,
+        url=observed.url,
+        stream=observed.name,
+        topic=observed.topic,
+        checkpoint=checkpoint,
+    ).where("event_time IS NOT NULL")
+    counted = windowed(
+        rows, tumbling("5 seconds"), key="partition", aggregates={"n": count()}, buckets=1
+    )
+    shown = counted.frame.select(
+        "output", F.unix_millis("result.window.start") - NOON, "result.n", "late.late_by"
+    )
+    promise(
+        NOON + 5_000, feed.row(0, NOON), feed.row(0, NOON + 4_999), feed.row(1, NOON + 5_000)
+    )
+    with Followed(shown, checkpoint) as query:
+        query.until_read(NOON + 5_000 - DAY)
+        promise(NOON + 10_000, feed.row(0, NOON))  # delivered again
+        query.until_read(NOON + 10_000 - DAY)
+        assert sorted(query.rows) == [
+            ("late", None, None, 5_000),
+            ("result", 0, 2, None),
+            ("result", 5_000, 1, None),
+        ]
