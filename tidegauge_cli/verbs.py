@@ -46,7 +46,7 @@ VERBS = {
     },
     "administration:tokens": {"token": "Manage access tokens."},
     "administration:database": {"db": "Manage the database schema."},
-    "observing:observe": {"observe": "Estimate time for producers you cannot change."},
+    "observing:observe": {"observe": "Note time for producers you cannot change."},
 }
 """The modules and variables that have the verbs, and of each verb the first line of its help."""
 _PLACES = {verb: place for place, summaries in VERBS.items() for verb in summaries}

@@ -98,3 +98,19 @@ def test_no_record_beyond_a_mark_is_older_than_it_when_an_observer_is_killed_in_
     for lower, cut in marks:
         beyond = [rows[number][cut[number] :] for number in (0, 1)]
         assert all(time >= lower for times in beyond for time in times)
+
+
+def test_observers_that_begin_together_wait_for_the_partitions_of_each_other(
+    observed_of_two: Observed,
+) -> None:
+    observed, feed = observed_of_two, COCKROACHDB
+    words = ("--promises", feed.name, "--from", "beginning", *SOON)
+    observed.produce(feed.promise(0, NOON), feed.row(1, NOON - 1_000), feed.promise(1, NOON))
+    with observed.observing(*words) as first, observed.observing(*words) as second:
+        wait_until(lambda: observed.watermark == NOON)
+        # One may have read both before the other joined the group: the mark is the same.
+        assert [cut for _, cut in observed.marks()] == [{0: 1, 1: 2}]
+        first.kill()
+        observed.produce(feed.promise(0, NOON + 5_000), feed.promise(1, NOON + 5_000))
+        wait_until(lambda: observed.watermark == NOON + 5_000)
+        assert second.poll() is None
