@@ -162,17 +162,18 @@ class KafkaObserver:
             if self._failure is not None:
                 raise self._failure
             self._take_in(found)
-            await self._read_lowest_first(consumer)
-            if self._observation.has_steps or time.monotonic() - noted_s >= _NOTE_S:
+            is_due = time.monotonic() - noted_s >= _NOTE_S
+            if is_due or not found:
+                await self._read_lowest_first(consumer)
+            if is_due or self._observation.has_steps:
                 await self._report()
                 noted_s = time.monotonic()
             if time.monotonic() - shown_s >= _SHOW_S:
                 shown_s = time.monotonic()
                 self._show(self._progress())
         if self._promises is not None:
-            with suppress(
-                BrokerError
-            ):  # only a look from now on lets what was read last be noted
+            # Only a look from now on lets what was read last be noted; without it, the next start does.
+            with suppress(TidegaugeError):
                 await self._look_at_ends()
         await self._report(at_end=self._is_done())
         self._show(self._progress())
@@ -381,7 +382,7 @@ class KafkaObserver:
         )
 
     async def _read_lowest_first(self, consumer: Consumer) -> None:
-        """Pause the partitions that are ahead of one which has more to read, and resume the others."""
+        """Pause partitions that are ahead of one with more to read; not each turn: they are fetched again."""
         if self._promises is None:
             return
         ahead = self._promises.ahead({**self._ends, **self._undecided})

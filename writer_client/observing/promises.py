@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tidegauge.event_time import FIRST_TIME
 from tidegauge.topology import Position
-from writer_client._notes import BULK, Note
+from writer_client._notes import BULK, Note, raise_to
 from writer_client.observing.observation import Observation, Row
 from writer_client.observing.partition import Partition
 from writer_client.observing.rules import PROMISED
@@ -37,7 +37,7 @@ class PromiseObservation(Observation):
         """Of each partition those that are not noted yet; they rise."""
         self._registered: set[int] = set()
         self._unregistered: set[int] = set()
-        self._cleared: Position = {}
+        self._cleared: dict[int, int] = {}
         """What was read before a look that found no partition without a writer."""
 
     def revoke(self, partition: int) -> None:
@@ -100,7 +100,7 @@ class PromiseObservation(Observation):
         A look that begins after that promise was read finds the partition.
         """
         if not self._unregistered:
-            self._cleared = read
+            raise_to(self._cleared, read)  # looks may overtake each other
 
     def notes(self, now_ms: int) -> list[Note]:
         """Return what to note, the oldest first, and times that are repeated.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
@@ -115,14 +116,13 @@ def parse_promises(text: str) -> tuple[ReadPromise, ReadUnit]:
 
 
 def _promised(record: Message, paths: Sequence[Sequence[str]], unit: ReadUnit) -> int | None:
-    for path in paths:
-        try:
-            value = _pointed(record.value(), path)
-        except ValueError:  # no JSON, or nothing there: a row, or a tombstone
-            continue
-        if value is not None:
-            return unit(value)
-    return None
+    found: list[object] = []
+    with suppress(ValueError):  # no JSON: a row, or a tombstone
+        document = _parsed(record.value())
+        for path in paths:
+            with suppress(ValueError):  # nothing there
+                found.append(_pointed(document, path))
+    return next((unit(value) for value in found if value is not None), None)
 
 
 def _in_unit(unit: str, value: object) -> int:
@@ -143,7 +143,7 @@ def parse_time_of(text: str, unit: ReadUnit = parse_event_time) -> ReadTime:
         return lambda record: unit(_text(_header(record, place)))
     if kind == "json" and place.startswith("/"):
         path = _path_of(place)
-        return lambda record: unit(_pointed(record.value(), path))
+        return lambda record: unit(_pointed(_parsed(record.value()), path))
     msg = f"{text!r} is not a place of a time; write timestamp, header:NAME or json:/path"
     raise ValueError(msg)
 
@@ -200,14 +200,21 @@ def _path_of(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
 
 
-def _pointed(value: bytes | None, path: Sequence[str]) -> object:
-    """Follow a JSON pointer (RFC 6901)."""
+def _parsed(value: bytes | None) -> Any:  # noqa: ANN401 (JSON)
     try:
         # A fraction stays as it is written: a float would lose the end of a time in nanoseconds.
-        found = json.loads(value or b"", parse_float=str)
+        return json.loads(value or b"", parse_float=str)
+    except RecursionError as error:
+        msg = "the value is nested too deeply"
+        raise ValueError(msg) from error
+
+
+def _pointed(found: Any, path: Sequence[str]) -> object:  # noqa: ANN401 (JSON)
+    """Follow a JSON pointer (RFC 6901)."""
+    try:
         for part in path:
             found = found[int(part)] if isinstance(found, list) else found[part]
-    except (LookupError, TypeError, RecursionError) as error:
+    except (LookupError, TypeError) as error:
         msg = "the value has nothing at that path"
         raise ValueError(msg) from error
     return found
