@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka demo-lake test test-all test-rest test-spark test-lake test-orchestrators soak soak-day lint docs bench bench-lake screenshots serve clean
+.PHONY: setup demo demo-kafka demo-lake test test-all test-rest test-spark test-lake test-orchestrators soak soak-day lint docs bench bench-lake interceptor screenshots serve clean
 
 setup: $(READY)
 
@@ -145,6 +145,16 @@ bench: setup
 
 bench-lake: $(OF_DELTA)/.ready
 	TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(OF_DELTA)/jars $(OF_DELTA)/bin/python -m bench tables
+
+# For producers in the JVM, without a change of theirs: examples/kafka_interceptor. Maven fetches Kafka's clients.
+INTERCEPTOR := build/tidegauge-kafka-interceptor.jar
+
+interceptor:
+	@for tool in javac jar mvn; do command -v $$tool >/dev/null || { echo "make interceptor needs $$tool: install a JDK of version 17 or newer, and Maven (apt-get install default-jdk-headless maven)" >&2; exit 1; }; done
+	mvn --batch-mode --quiet --file examples/kafka_interceptor/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/kafka-clients
+	javac --release 17 -d build/kafka-interceptor -cp 'build/kafka-clients/*' examples/kafka_interceptor/src/tidegauge/NotingInterceptor.java
+	jar --create --file $(INTERCEPTOR) -C build/kafka-interceptor .
+	@echo "Put $(INTERCEPTOR) on the class path of the producer, and set interceptor.classes=tidegauge.NotingInterceptor"
 
 # Every page of the dashboard on a demo set, light, dark and on a phone: to be looked at.
 screenshots: setup
