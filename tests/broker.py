@@ -92,6 +92,18 @@ class Broker:
         """End it as a power cut would."""
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Stop it where it is, as a machine without time does; what it gets waits in its sockets."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return

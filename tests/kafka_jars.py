@@ -1,4 +1,4 @@
-"""The jars of a Kafka broker and of Spark's connector, fetched by Maven once into a cache."""
+"""The jars of a Kafka broker, of its tools and clients, and of Spark's connector, fetched by Maven once into a cache."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 _HERE = Path(__file__).parent
+_OF_INTERCEPTOR = _HERE.parent / "examples" / "kafka_interceptor" / "pom.xml"
 
 
 def broker_jars() -> Path:
@@ -22,6 +23,16 @@ def broker_jars() -> Path:
     return _fetched("broker")
 
 
+def producer_jars() -> Path:
+    """Return the folder with Kafka's own tools and Connect, and the newest clients; see `broker_jars`."""
+    return _fetched("producers")
+
+
+def client_jars() -> Path:
+    """Return the folder with the oldest clients that the interceptor works with; see `broker_jars`."""
+    return _fetched("interceptor", pom=_OF_INTERCEPTOR)
+
+
 def connector_jars() -> list[Path]:
     """List the jars of Spark's own Kafka connector, for ``spark.jars``; see `broker_jars`."""
     from spark_source.compatibility import KAFKA_CONNECTOR  # noqa: PLC0415 (a broker needs no Spark)
@@ -30,8 +41,8 @@ def connector_jars() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
-def _fetched(name: str, *properties: str) -> Path:
-    pom = _HERE / f"{name}.pom.xml"
+def _fetched(name: str, *properties: str, pom: Path | None = None) -> Path:
+    pom = pom or _HERE / f"{name}.pom.xml"
     version = sha256(pom.read_bytes() + "".join(properties).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "tidegauge" / f"{name}-{version}"
