@@ -2,9 +2,13 @@
 
 A producer needs delivery reports, or loses records without noticing. So the baseline is one with a callback
 that keeps what failed. Both run in this process, whose time counts: that of the broker and the service does not.
+So it is with the interceptor, in processes of Kafka's own load generator, as fast as they can.
 """
 
 import gc
+import os
+import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,10 +16,12 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench.harness import Row, in_turn, service, sized
+from bench.harness import Rounds, Row, in_turn, service, sized
 from reader_client import StreamClient
 from tests.broker import Broker
+from tests.interceptor import compiled
 from tests.kafka import create_topic
+from tests.kafka_jars import producer_jars
 from writer_client.kafka import NotingProducer
 
 _RECORDS = sized(300_000)
@@ -32,6 +38,8 @@ _CASES = {
     "50 records a millisecond": (50, 0.68),
 }
 """How many records have the same timestamp, and the goal."""
+_PERFORMED = sized(2_000_000)
+_INTERCEPTOR_GOAL = 0.8
 
 
 def measure() -> Iterator[Row]:
@@ -65,6 +73,61 @@ def measure() -> Iterator[Row]:
             ratio = f"{costs.ratio('plain', 'noting'):.2f} of it (≥ {goal})"
             yield f"NotingProducer, {case}", _us(costs.median("noting")), ratio
         gc.unfreeze()
+        yield from _intercepted(url, broker)
+
+
+def _intercepted(url: str, broker: Broker) -> Iterator[Row]:
+    """Run Kafka's load generator with and without the interceptor, in turn."""
+    topic = "intercepted"
+    create_topic(broker.bootstrap, topic, partitions=_PARTITIONS)
+    with StreamClient(url, f"bench/{topic}") as client:
+        client.create(log="external", segments=_PARTITIONS)
+    plain = {"bootstrap.servers": broker.bootstrap, "client.id": "perf-1"}
+    noting = plain | {
+        "interceptor.classes": "tidegauge.NotingInterceptor",
+        "tidegauge.url": url,
+        "tidegauge.topics": topic,
+        "tidegauge.scope": "bench",
+    }
+    spent: dict[str, list[float]] = {"plain": [], "noting": []}
+
+    def perform(way: str, settings: dict[str, str]) -> float:
+        rate, processor_s = _performed(topic, settings)
+        spent[way].append(processor_s)
+        return rate
+
+    ways = {
+        "plain": partial(perform, "plain", plain),
+        "noting": partial(perform, "noting", noting),
+    }
+    rates = in_turn(ways, rounds=_ROUNDS, warm_up=1)
+    costs = Rounds(
+        [{way: spent[way][turn] for way in ways} for turn in range(1, len(spent["plain"]))]
+    )
+    each = f"{rates.median('plain'):,.0f} records/s, {_us(costs.median('plain'))}"
+    yield "ProducerPerformance, 100 bytes, unlimited", each, ""
+    each = f"{rates.median('noting'):,.0f} records/s, {_us(costs.median('noting'))}"
+    ratios = (
+        f"{rates.ratio('noting', 'plain'):.2f} and {costs.ratio('plain', 'noting'):.2f} of it"
+    )
+    yield "with NotingInterceptor", each, f"{ratios} (≥ {_INTERCEPTOR_GOAL} both)"
+
+
+def _performed(topic: str, settings: dict[str, str]) -> tuple[float, float]:
+    """Let the load generator run; return its records a second, and what a record costs in seconds."""
+    program = "org.apache.kafka.tools.ProducerPerformance"
+    words = ["--topic", topic, "--num-records", str(_PERFORMED), "--record-size", "100"]
+    words += ["--throughput", "-1", "--producer-props"]
+    words += [f"{name}={value}" for name, value in settings.items()]
+    places = f"{compiled()}:{producer_jars()}/*"
+    command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", places, program]
+    before = os.times()
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=True)
+    after = os.times()
+    processor_s = after.children_user - before.children_user
+    processor_s += after.children_system - before.children_system
+    *_, last = re.findall(r"records sent, ([\d.]+) records/sec", done.stdout)
+    return float(last), processor_s / _PERFORMED
 
 
 def _cost(
