@@ -34,6 +34,7 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.explain.inspection import Inspection
 from tidegauge.explain.slowest import Slowest
+from tidegauge.holds import Hold
 from tidegauge.lattice import DownSet, cut_of, down_set
 from tidegauge.marks import Mark
 from tidegauge.states import WriterState
@@ -327,6 +328,7 @@ class Aggregator:
         cut = cut_of(
             sealed, {n: segment.sealed_length or 0 for n, segment in sealed.segments.items()}
         )
+        outcome.holds.extend(self._passes.seal_holds(now))
         final = self._marking.end(cut, sealed, now)
         self.drop_reports()
         self._acceptance = self._acceptance_now()
@@ -420,6 +422,10 @@ class Aggregator:
             for record in map(self._roster.find, writers)
         ]
 
+    def current_hold(self, now: Now) -> Hold | None:
+        """Return the span that goes on, if its hold counts by now."""
+        return self._passes.holds.current(now, self.watermark)
+
     def inspect(self, now: Now) -> Inspection:
         """Return a view of the stream as of one moment, for operators."""
         return Inspection(
@@ -437,6 +443,7 @@ class Aggregator:
                 None if self.newest is None else self.newest.marked_ms,
             ),
             slow=self._slow,
+            patience_ms=self._passes.holds.patience_ms,
         )
 
     @property

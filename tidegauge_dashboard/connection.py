@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tidegauge.explain.states import HELD_AFTER_MS
 from tidegauge.names import StreamName, parse_group
+from tidegauge.states import HELD_AFTER_MS
 from tidegauge_dashboard.cache import Cache
 from tidegauge_dashboard.drawing import Drawing
 from tidegauge_dashboard.feed import Feed

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegauge.client.addresses import check_token, check_urls
-from tidegauge.explain.states import HELD_AFTER_MS
+from tidegauge.states import HELD_AFTER_MS
 from tidegauge_dashboard.asking import Asking
 from tidegauge_dashboard.connection import Page, Pages
 from tidegauge_dashboard.feed import Feed

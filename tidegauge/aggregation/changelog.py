@@ -14,6 +14,7 @@ from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import KeptReport, Writer
+from tidegauge.holds import Hold
 from tidegauge.marks import Mark
 
 _SHORT = 32
@@ -42,6 +43,7 @@ class Changelog:
         self._looks: list[Look] = []
         self.restate_clocks = False
         self._marks: list[Mark] = []
+        self._holds: list[Hold] = []
         self._length = 0
         """Of the log, in items: reports, and writers with the reports that they keep."""
         self._needless = 0
@@ -75,6 +77,10 @@ class Changelog:
     def publish(self, mark: Mark) -> None:
         """Write a mark."""
         self._marks.append(mark)
+
+    def hold(self, holds: list[Hold]) -> None:
+        """Write spans that ended."""
+        self._holds += holds
 
     def take(self, state: ClockState, *, stagger: int, compact: bool) -> Changes:
         """Return what storage must write in one transaction, and begin anew.
@@ -125,13 +131,14 @@ class Changelog:
                 state if begins or self.restate_clocks else None,
             ),
             self._marks,
+            self._holds,
             begins_compaction=begins,
             ends_compaction=ends,
         )
         self._length += changes.entry.length
         if ends:
             self._length -= self._needless
-        self._reports, self._looks, self._marks = [], [], []
+        self._reports, self._looks, self._marks, self._holds = [], [], [], []
         self.restate_clocks = False
         roster.changed, roster.forgotten, roster.counters = {}, [], None
         return changes

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tidegauge.event_time import FIRST_TIME
+from tidegauge.holds import Hold
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
 
@@ -54,6 +55,8 @@ class StoredClocks(NamedTuple):
     is_front: bool
     is_fresh: bool
     is_heard: bool
+    came_ms: int = 0
+    spoke_ms: int = 0
 
 
 class StoredTime(NamedTuple):
@@ -64,24 +67,53 @@ class StoredTime(NamedTuple):
     moved_ms: int | None = None
 
 
+class Began(NamedTuple):
+    """When a span began in which one writer holds the watermark, and the hold that it is a part of.
+
+    Each on three clocks: listening time, wall clock, and what counts of gaps between reports.
+    """
+
+    listening_ms: int
+    wall_ms: int
+    counted_ms: int
+    hold_listening_ms: int
+    hold_wall_ms: int
+    hold_counted_ms: int
+    silence_ms: int = 0
+    """The longest gap between reports in the span."""
+
+
+class Paced(NamedTuple):
+    """How far apart the marks of a stream are."""
+
+    mean_ms: float | None = None
+    """In listening time; None before the second mark."""
+    marked_ms: int | None = None
+    """Listening time of the latest."""
+
+
 class ClockState(NamedTuple):
-    """The two times of a stream, and since when somebody waits, as a look left them."""
+    """The times of a stream, since when somebody waits, and who is held, as a look left them."""
 
     silence: StoredTime = StoredTime()
     limit: StoredTime = StoredTime()
+    counted: StoredTime = StoredTime()
     waiting: tuple[int, int] | None = None
     """Both times at the look that found somebody ahead of the watermark."""
     front_stand: int | None = None
     """The greatest stand."""
     reached: int | None = None
     """What the others have reached, as the latest pass found it, ms; `UNSOUGHT` until needed."""
+    held: Began | None = None
+    """The span that goes on; None while nobody is held."""
+    paced: Paced = Paced()
 
     def is_other_than(self, state: "ClockState") -> bool:
         """Return whether more happened since another state than that time passed."""
-        return (self.silence.moved_ms, self.limit.moved_ms, *self[2:]) != (
+        return (self.silence.moved_ms, self.limit.moved_ms, *self[3:]) != (
             state.silence.moved_ms,
             state.limit.moved_ms,
-            *state[2:],
+            *state[3:],
         )
 
 
@@ -183,7 +215,7 @@ class Changes(msgspec.Struct):
     ----------
     entry
         To append to the changelog.
-    marks
+    marks, holds
         To insert.
     begins_compaction
         Whether this entry is the first of those that restate everything.
@@ -193,11 +225,12 @@ class Changes(msgspec.Struct):
 
     entry: Entry
     marks: list[Mark] = []
+    holds: list[Hold] = []
     begins_compaction: bool = False
     ends_compaction: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.entry or self.marks)
+        return bool(self.entry or self.marks or self.holds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,22 @@ from itertools import chain, groupby, islice, takewhile
 
 import msgspec
 
-from tidegauge.aggregation.changes import ClockState, Look, StoredClocks, StoredTime
+from tidegauge.aggregation.changes import (
+    Began,
+    ClockState,
+    Look,
+    Paced,
+    StoredClocks,
+    StoredTime,
+)
 from tidegauge.aggregation.passing_time import PassingTime
 from tidegauge.aggregation.writers import Writer
 from tidegauge.states import Clock
 
 _STOPS_WITHIN_MS = 60_000
 """Where nobody is ever dropped, silence begins as with the default timeout."""
+COUNTED_GAP_MS = 300_000
+"""So much of a gap between reports counts as held (rule 8b.9)."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -131,9 +140,8 @@ class HoldClocks:
     deadline
         The listening time at which the next writer is dropped if nothing else happens; None if
         none is.
-    began_ms
-        Listening time at which somebody began to wait, or at which a silence ended; 0 if that was
-        before a restart, None while nobody waits.
+    held
+        When the span began that goes on, in which the watermark is held; `Holds` says so.
     """
 
     def __init__(self) -> None:
@@ -145,28 +153,34 @@ class HoldClocks:
         self._front: dict[Writer, None] = {}
         self._front_stand: int | None = None
         """The greatest stand, where those in front stood at the latest look."""
-        self.began_ms: int | None = None
+        self._counted = PassingTime()
+        """Listening time, of which `COUNTED_GAP_MS` of a gap between reports count."""
+        self.held: Began | None = None
 
-    def state(self, reached: int | None) -> ClockState:
+    def state(self, reached: int | None, paced: Paced) -> ClockState:
         """Return what is stored of the stream's own part."""
         silence, limit = self._silence, self._limit
         return ClockState(
             _stored(silence.time),
             _stored(limit.time),
+            _stored(self._counted),
             None
             if silence.waiting is None or limit.waiting is None
             else (silence.waiting, limit.waiting),
             self._front_stand,
             reached,
+            self.held,
+            paced,
         )
 
     def restore(self, state: ClockState) -> None:
         """Restore the stream's own part."""
         self._silence.time = PassingTime(*state.silence)
         self._limit.time = PassingTime(*state.limit)
+        self._counted = PassingTime(*state.counted)
         self._silence.waiting, self._limit.waiting = state.waiting or (None, None)
         self._front_stand = state.front_stand
-        self.began_ms = None if state.waiting is None else 0
+        self.held = state.held
 
     def stored(self, writer: Writer) -> StoredClocks:
         """Return what is stored of a writer's clocks, and of what decides how they go on."""
@@ -189,6 +203,8 @@ class HoldClocks:
             is_front=writer in self._front,
             is_fresh=writer in self._fresh,
             is_heard=writer in self.heard,
+            came_ms=stand.came_ms,
+            spoke_ms=noted.spoke_ms,
         )
 
     def restore_writer(self, writer: Writer, stored: StoredClocks) -> None:
@@ -209,9 +225,9 @@ class HoldClocks:
 
     def look_again(self, look: Look, fallen_to: Iterable[Writer]) -> None:
         """Apply a stored look to the writers once more."""
-        before = self._front_stand
+        before, held = self._front_stand, self.held
         self.restore(look.state)
-        self._place(look.now_ms, look.watermark, look.revision, before, fallen_to)
+        self._place(look.now_ms, look.watermark, look.revision, before, fallen_to, held)
 
     def settle(self) -> None:
         """Sort all that was restored."""
@@ -258,20 +274,14 @@ class HoldClocks:
             writer.life.live and writer.noted.is_news(view.watermark, view.revision)
             for writer in self.heard
         )
-        ends_silence = bool(self.heard) and self.silent_ms(view) is not None
+        self._count_gap(view.now_ms)
         self._silence.pass_time(view, view.timeout_ms, goes_on=bool(self.heard))
         self._limit.pass_time(view, view.limit_ms, goes_on=progresses)
-        if view.greatest is None:
-            self.began_ms = None
-        elif self.began_ms is None or (
-            ends_silence and all(writer.life.live for writer in ahead)
-        ):
-            self.began_ms = view.now_ms
         before, self._front_stand = self._front_stand, view.greatest
         # Only a writer that changed can have risen to the greatest; but that may have fallen to others.
         rose = view.greatest is None or (before is not None and view.greatest >= before)
         fallen_to = [] if rose else [writer for writer in ahead if self._is_in_front(writer)]
-        self._place(view.now_ms, view.watermark, view.revision, before, fallen_to)
+        self._place(view.now_ms, view.watermark, view.revision, before, fallen_to, self.held)
         return fallen_to
 
     def take_run_out(
@@ -307,6 +317,22 @@ class HoldClocks:
         setting_ms = view.timeout_ms or view.limit_ms or _STOPS_WITHIN_MS
         return time.stopped_ms(view.now_ms, setting_ms)
 
+    def counted_ms(self, now_ms: int) -> int:
+        """Return how much listening time has passed, of gaps between reports what counts."""
+        return self._counted.at(now_ms, 2 * COUNTED_GAP_MS)
+
+    def held_ms(self, now_ms: int, *, whole: bool) -> int:
+        """Return for how long the watermark has been held: what counts of it, or the whole time."""
+        if self.held is None:
+            return 0
+        if whole:
+            return now_ms - self.held.hold_listening_ms
+        return self.counted_ms(now_ms) - self.held.hold_counted_ms
+
+    def has_stamped(self, writer: Writer) -> bool:
+        """Return whether a look found a writer below the greatest stand."""
+        return writer in self._silence.stamps
+
     def firsts(self, most: int) -> Iterator[Writer]:
         """List writers whose clocks show the most, some of each kind."""
         for clock in (self._silence, self._limit):
@@ -322,6 +348,11 @@ class HoldClocks:
             ("standing_still", self._limit, view.limit_ms),
         )
 
+    def run_out(self, writer: Writer, view: View) -> Clock:
+        """Return which clock of a writer has run out."""
+        is_silent = self._silence.has_run_out(writer, view.now_ms, view.timeout_ms)
+        return "silence" if is_silent else "standing_still"
+
     def _has_run_out(self, writer: Writer, view: View) -> bool:
         return self._silence.has_run_out(
             writer, view.now_ms, view.timeout_ms
@@ -336,6 +367,15 @@ class HoldClocks:
         )
         return min((end for end in ends if end is not None), default=None)
 
+    def _count_gap(self, now_ms: int) -> None:
+        """Advance to a look, which may end a gap between reports."""
+        heard_ms, held = self._counted.moved_ms, self.held
+        if self.heard and held is not None:
+            gap_ms = now_ms - max(heard_ms or 0, held.listening_ms)
+            if gap_ms > held.silence_ms:
+                self.held = held._replace(silence_ms=gap_ms)
+        self._counted.look(now_ms, 2 * COUNTED_GAP_MS, goes_on=bool(self.heard))
+
     def _place(
         self,
         now_ms: int,
@@ -343,6 +383,7 @@ class HoldClocks:
         revision: int,
         front_before: int | None,
         fallen_to: Iterable[Writer],
+        held: Began | None,
     ) -> None:
         """Place and stamp writers, in times that passed already."""
         if self._front_stand != front_before:
@@ -351,6 +392,10 @@ class HoldClocks:
             self._front = {}
         for writer in filter(self._is_in_front, fallen_to):
             self._let_into_front(writer)
+        if held is not None:
+            for writer in self.heard:
+                if writer.noted.spoke_ms <= held.listening_ms:
+                    writer.noted.spoke_ms = now_ms
         spoke, progressed = self._place_heard(now_ms, watermark, revision)
         for writer in self._fresh:
             if self._is_in_front(writer):

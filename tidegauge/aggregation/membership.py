@@ -8,6 +8,7 @@ from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.lattice import DownSet, raise_to
+from tidegauge.states import Clock
 
 
 class Membership:
@@ -131,15 +132,15 @@ class Membership:
                 came = True
         return came
 
-    def expire_run_out(self, view: View) -> list[str]:
-        """Expire those whose clocks have run out, and return their names."""
-        expired: list[str] = []
+    def expire_run_out(self, view: View) -> dict[str, Clock]:
+        """Expire those whose clocks have run out, and return by their names which clock it was."""
+        expired: dict[str, Clock] = {}
         holders = self._progress.holders
         for group in self._clocks.take_run_out(view, holders, self._roster.live):
             for writer in group:
+                expired[writer.name] = self._clocks.run_out(writer, view)
                 self.go_out(writer, "expired", view.now_ms)
-                expired.append(writer.name)
-        return sorted(expired)
+        return expired
 
     def forget(self, *, gone_by_ms: int) -> list[str]:
         """Forget the writers that went by then and that the newest mark covers; return their names."""

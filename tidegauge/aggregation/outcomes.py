@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidegauge.holds import Hold
 from tidegauge.marks import Mark
 from tidegauge.states import WriterState
 from tidegauge.topology import Position
@@ -28,3 +29,7 @@ class PassOutcome(msgspec.Struct, frozen=True):
     marks: list[Mark]
     expired: list[str]
     forgotten: list[str]
+    holds: list[Hold]
+    """Spans that ended."""
+    long_hold: Hold | None = None
+    """A span that goes on, of a hold that has become long."""

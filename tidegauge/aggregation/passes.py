@@ -2,12 +2,16 @@
 
 from tidegauge.aggregation.changes import ClockState, Look
 from tidegauge.aggregation.clocks import View
+from tidegauge.aggregation.holds import Holds
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.membership import Membership
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.holds import Hold
+from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 
@@ -23,6 +27,8 @@ class Passes:
     ----------
     due
         Whether something changed that a pass may conclude from.
+    holds
+        Who holds the watermark.
     """
 
     def __init__(self, parts: Parts, marking: Marking, members: Membership) -> None:
@@ -32,16 +38,18 @@ class Passes:
         self._marking = marking
         self._members = members
         self._stored_state = ClockState()
+        self.holds = Holds(parts)
 
     def restore(self, state: ClockState) -> None:
         """Continue after the look that is stored last."""
         self._members.reached, self._stored_state = state.reached, state
+        self.holds.restore(state.paced)
         self.due = True
 
     @property
     def state(self) -> ClockState:
         """What is stored of the clocks, as of now."""
-        return self._clocks.state(self._members.reached)
+        return self._clocks.state(self._members.reached, self.holds.paced)
 
     def view(self, settings: StreamSettings, now: Now) -> View:
         """Return the stream as a look would see it now."""
@@ -64,19 +72,37 @@ class Passes:
         view, stirred = self.view(settings, now), self._clocks.stirred
         entered = self._changelog.entered
         fallen_to = [writer.name for writer in self._clocks.look(view, self._progress.ahead)]
-        expired = members.expire_run_out(view)
+        ran_out, before_ms = members.expire_run_out(view), self._marking.watermark
+        holds = self.holds.look(now, before_ms, ran_out=ran_out)
         marks = self._marking.emit(topology, settings, now)
+        holds += self._settle_holds(settings, now, before_ms, marks)
         members.end_pass()
         state = self.state
         # A look that finds nothing lets time pass, which the next one does as well; a transaction
         # that only deletes must not grow by it, where the disk is full.
-        if stirred or fallen_to or expired or state.is_other_than(before):
+        if stirred or fallen_to or ran_out or state.is_other_than(before):
             self._changelog.look(
                 Look(entered, view.now_ms, view.watermark, view.revision, fallen_to, state)
             )
             self._stored_state = state
+        self._changelog.hold(holds)
         retention_ms, forgotten = settings.writer_retention_ms, list[str]()
         if retention_ms is not None:
             forgotten = members.forget(gone_by_ms=now.listening_ms - retention_ms)
-        self.due = bool(came or expired or forgotten)
-        return PassOutcome(marks, expired, forgotten)
+        self.due = bool(came or ran_out or forgotten)
+        long_hold = self.holds.became_long(now, self._marking.watermark)
+        return PassOutcome(marks, sorted(ran_out), forgotten, holds, long_hold)
+
+    def seal_holds(self, now: Now) -> list[Hold]:
+        """End the hold that goes on: the stream is about to be sealed."""
+        holds = self.holds.seal(now, self._marking.watermark, END_OF_TIME)
+        self._changelog.hold(holds)
+        return holds
+
+    def _settle_holds(
+        self, settings: StreamSettings, now: Now, before: int | None, marks: list[Mark]
+    ) -> list[Hold]:
+        progress, reached = self._progress, marks[-1].lower if marks else None
+        is_allowed = self._marking.is_allowed(settings.min_writers) and not self._marking.final
+        is_held = is_allowed and bool(progress.ahead and progress.holders)
+        return self.holds.settle(now, before, reached, is_held=is_held)

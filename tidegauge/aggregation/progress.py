@@ -2,6 +2,7 @@
 
 from heapq import heappop, heappush
 
+from tidegauge.aggregation.changes import Presence
 from tidegauge.aggregation.writers import Writer
 from tidegauge.event_time import FIRST_TIME
 from tidegauge.states import WriterState
@@ -22,6 +23,8 @@ class Progress:
         Live writers that have not reported in this incarnation.
     returning
         Writers that are out, and on their way back.
+    moved
+        Writers that came to hold or ceased to since the latest pass, and their presence then.
     """
 
     def __init__(self) -> None:
@@ -30,6 +33,7 @@ class Progress:
         self.behind: dict[Writer, None] = {}
         self.joining: dict[Writer, None] = {}
         self.returning: dict[Writer, None] = {}
+        self.moved: dict[Writer, Presence] = {}
         self._leader: Writer | None = None
         self._leader_stand = FIRST_TIME
         self._registered: dict[Writer, int] = {}
@@ -55,6 +59,8 @@ class Progress:
         if holds is not place.holds:
             place.holds = holds
             _put(self.holders, writer, among=holds)
+            if self.moved.pop(writer, None) is None:  # otherwise it is as it was
+                self.moved[writer] = writer.life.presence
         if not live or self.returning:
             _put(self.returning, writer, among=writer.returning)
         if writer.noted.time is None:

@@ -94,10 +94,9 @@ class Readings:
         """Return for how long no writer has reported, once nobody is dropped before one does."""
         return self.clocks.silent_ms(self.view)
 
-    def waited_ms(self) -> int:
-        """Return for how long somebody has waited, or since the last silence."""
-        began_ms = self.clocks.began_ms
-        return 0 if began_ms is None else self.view.now_ms - began_ms
+    def held_ms(self, *, whole: bool) -> int:
+        """Return for how long the watermark has been held; see `HoldClocks.held_ms`."""
+        return self.clocks.held_ms(self.view.now_ms, whole=whole)
 
     def _judging(self, writer: Writer) -> Iterator[Reading]:
         """List the clocks that a writer is judged by.

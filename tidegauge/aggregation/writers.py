@@ -65,6 +65,8 @@ class Noted:
     """Wall clock at which the writer last spoke."""
     reported: bool = False
     """Whether any incarnation ever had a report accepted."""
+    spoke_ms: int = 0
+    """Listening time of the first look that found a report since the watermark is held by those that hold."""
 
     def restart(self, revision: int) -> DownSet:
         """Begin a new incarnation, after the mark of a revision.
@@ -129,6 +131,8 @@ class Stand:
     """Whether it is among `Progress.holders`."""
     ahead: bool = False
     """Whether it is among `Progress.ahead`."""
+    came_ms: int = 0
+    """Listening time at which it last came to hold a watermark that was held already."""
 
 
 @dataclass(slots=True, eq=False)
@@ -215,6 +219,7 @@ class Writer:
             found_ms=clocks.found_ms,
             heard_ms=stored.heard_ms,
             reported=stored.reported,
+            spoke_ms=clocks.spoke_ms,
         )
         life = Life(
             incarnation=stored.incarnation,
@@ -226,7 +231,8 @@ class Writer:
             pace_time=clocks.pace_time,
             pace_ms=clocks.pace_ms,
         )
-        return cls(stored.writer, noted, Stand(clocks.stand, clocks.stands_by_report), life)
+        stand = Stand(clocks.stand, clocks.stands_by_report, came_ms=clocks.came_ms)
+        return cls(stored.writer, noted, stand, life)
 
     def stored(self, clocks: StoredClocks) -> StoredWriter:
         """Return what to store of this writer, with what `HoldClocks` says of it."""

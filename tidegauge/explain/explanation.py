@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from tidegauge.explain.hints import hint_of
 from tidegauge.explain.sentences import cure_of, in_full, sentence_of
 from tidegauge.explain.situation import Situation
-from tidegauge.explain.states import HELD_AFTER_MS, State, is_silent, state_of
+from tidegauge.explain.states import State, is_silent, state_of
 from tidegauge.states import Reason
 
 
@@ -44,7 +44,7 @@ def _state_of(situation: Situation, reason: Reason) -> State:
     """Return the state as one answer shows it, whatever looks odd; before the first mark nothing moves."""
     held_ms = situation.held_ms
     stands_ms = situation.stood_ms if held_ms is None else held_ms
-    stands_long = situation.newest is None or (stands_ms or 0) > HELD_AFTER_MS
+    stands_long = situation.newest is None or (stands_ms or 0) > situation.patience_ms
     silent = is_silent(situation)
     return state_of(reason, None, is_silent=silent, stands_long=stands_long)
 

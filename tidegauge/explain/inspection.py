@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, islice
 
+from tidegauge.aggregation.clocks import COUNTED_GAP_MS
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.readings import Readings
 from tidegauge.aggregation.roster import Roster
@@ -52,6 +53,8 @@ class Inspection:
         What their clocks show.
     slow
         Which of its writers stand lowest.
+    patience_ms
+        For how long it may stand before it is held.
     """
 
     now: Now
@@ -64,6 +67,7 @@ class Inspection:
     progress: Progress
     readings: Readings
     slow: Slowest
+    patience_ms: float
 
     def status(self, writer: str) -> WriterStatus:
         """Describe a writer; raises `UnknownWriterError`."""
@@ -118,26 +122,36 @@ class Inspection:
     def silent_ms(self) -> int | None:
         """Return how long no writer has reported, once that stops the clocks; None before that.
 
-        None, too, if no writer is live, or one that is ahead has left: a dead writer that it waits
-        for needs attention, since nobody drops it.
+        Where somebody waits, 5 minutes come first, which count as held. None, too, if no writer is
+        live, or one that is ahead has left: a dead writer that it waits for needs attention, since
+        nobody drops it.
         """
-        live, progress = self.roster.presences["live"], self.progress
-        has_left = len(progress.ahead) > live - len(progress.holders)
-        if not live or has_left or (self.newest is not None and self.newest.final):
+        is_final = self.newest is not None and self.newest.final
+        if not self.roster.presences["live"] or self._has_left or is_final:
             return None
-        return self.readings.silent_ms()
+        silent_ms = self.readings.silent_ms()
+        counts = self._waits and silent_ms is not None and silent_ms < COUNTED_GAP_MS
+        return None if counts else silent_ms
 
     @property
     def held_ms(self) -> int | None:
-        """Return how long somebody has waited since the newest mark, or since all were silent.
+        """Return how long the watermark has been held; of a gap between reports 5 minutes count.
 
-        None if nobody waits, or while all are silent.
+        All of it counts if one that is ahead has left. None if nobody waits, or while all are silent.
         """
-        is_silent = self.silent_ms is not None
-        if is_silent or not (self.progress.ahead and self.progress.holders):
+        if self.silent_ms is not None or not self._waits:
             return None
-        waited_ms, stood_ms = self.readings.waited_ms(), self._stood_ms
-        return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
+        return self.readings.held_ms(whole=self._has_left)
+
+    @property
+    def _waits(self) -> bool:
+        return bool(self.progress.ahead and self.progress.holders)
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether one that is ahead has left."""
+        live, progress = self.roster.presences["live"], self.progress
+        return len(progress.ahead) > live - len(progress.holders)
 
     def explain(
         self, *, hot: Collection[int] = (), odd_event: OddEvent | None = None
@@ -168,6 +182,7 @@ class Inspection:
             stood_ms=self._stood_ms,
             held_ms=self.held_ms,
             silent_ms=self.silent_ms,
+            patience_ms=self.patience_ms,
             settings=self.settings,
             states=self.count_states(),
             reporters=self.roster.reporters,

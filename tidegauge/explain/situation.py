@@ -99,6 +99,8 @@ class Situation:
         How long somebody has waited, but for silence; None if nobody waits.
     silent_ms
         How long no writer has reported, once that stops the clocks; None before that.
+    patience_ms
+        For how long it may stand before it is held.
     settings
         How reports become marks.
     states
@@ -141,6 +143,7 @@ class Situation:
     stood_ms: int | None
     held_ms: int | None
     silent_ms: int | None
+    patience_ms: float
     settings: StreamSettings
     states: Mapping[WriterState, int]
     reporters: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
 from tidegauge.event_time import describe_span
-from tidegauge.states import Reason, WriterState
+from tidegauge.states import HELD_AFTER_MS, Reason, WriterState, patience_ms
 
 State: TypeAlias = Literal[
     "held",
@@ -63,11 +63,9 @@ _RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
 
 _HOLDING = frozenset({"holding", "joining"})
 """The reasons for which somebody keeps the watermark where it is."""
-HELD_AFTER_MS = 10_000
 _RED_AFTER_MS = 60_000
 _LATE_AFTER_MS = 300_000
 _CATCHING_UP = 1.2
-_DISTANCES = 4
 
 
 class Waiting(Protocol):
@@ -212,7 +210,7 @@ def judgement_of(
         The service's clock when it explained the stream.
     """
     since_ms, explanation = _since(stream, now_ms), stream.explanation
-    patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
+    most_ms = max(held_after_ms, patience_ms(pace.distance_ms))
     if stream.final:
         return Judgement("ended", TONES["ended"])
     state: State = "moving"
@@ -221,7 +219,7 @@ def judgement_of(
             explanation.reason,
             explanation.hint,
             is_silent=is_silent(explanation),
-            stands_long=now_ms - since_ms > patience_ms,
+            stands_long=now_ms - since_ms > most_ms,
         )
     if state == "held":
         long = now_ms - since_ms > _RED_AFTER_MS or stream.revision == 0

@@ -1,0 +1,216 @@
+"""Holds: spans in which the watermark stood while somebody waited, and who held it throughout.
+
+Until the watermark rises its holders become fewer; only writers that come meanwhile, the
+*newcomers*, become more of them. So whoever held when a span began and stopped last held through
+all of it, and one name says the truth of every moment. Once such holders are gone, and newcomers
+hold alone, the span ends and the next one begins: with as few spans as can be, they tile the hold.
+
+Each pass looks at who moved since the one before it; a report costs an entry in a dictionary.
+"""
+
+from collections.abc import Mapping
+
+from tidegauge.aggregation.changes import Began, Paced
+from tidegauge.aggregation.parts import Parts
+from tidegauge.aggregation.writers import Now, Writer
+from tidegauge.holds import Hold, HoldEnd
+from tidegauge.states import Clock, patience_ms
+
+_DRIFT_MS = 1_000
+"""Two clocks of one machine may differ by so much in a span."""
+_LONG_MS = 60_000
+"""A hold of so long is worth a line in the log."""
+_WEIGHT = 8
+"""The latest distance of marks counts for so much less than the mean."""
+
+
+class Holds:
+    """Follows who holds the watermark, from pass to pass.
+
+    Parameters
+    ----------
+    parts
+        Of the stream's aggregation.
+
+    Attributes
+    ----------
+    paced
+        How far apart marks are, and when the latest one was made.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.paced = Paced()
+        self._progress, self._roster, self._clocks = (
+            parts.progress,
+            parts.roster,
+            parts.clocks,
+        )
+        self._newcomers: dict[Writer, None] = {}
+        """Holders that came after the span began."""
+        self._last: tuple[Writer, HoldEnd] | None = None
+        """The holder from its beginning that ceased to hold last, and how."""
+        self._count = 0
+        """Of the holders at the end of the pass before."""
+        self._others, self._sampled_ms = 0, 0
+        self._told = False
+        """Whether the log says that this hold is long."""
+
+    @property
+    def patience_ms(self) -> float:
+        """For how long the watermark may stand before a hold counts."""
+        return patience_ms(self.paced.mean_ms)
+
+    def restore(self, paced: Paced) -> None:
+        """Go on with a span that began before a restart.
+
+        A holder that no look has stamped came by a commit that no pass has seen.
+        """
+        self.paced, self._progress.moved = paced, {}
+        began, holders = self._clocks.held, self._progress.holders
+        if began is not None:
+            self._newcomers = {
+                writer: None
+                for writer in holders
+                if writer.stand.came_ms > began.listening_ms
+                or not self._clocks.has_stamped(writer)
+            }
+            self._count = len(holders)
+
+    def look(
+        self, now: Now, watermark: int | None, *, ran_out: Mapping[str, Clock]
+    ) -> list[Hold]:
+        """Look at who came and went since the pass before; marks come after this.
+
+        ``ran_out`` are the clocks of those that this pass expired.
+        """
+        moved, self._progress.moved = self._progress.moved, {}
+        began, newcomers = self._clocks.held, self._newcomers
+        if began is None:
+            return []
+        age_ms = now.listening_ms - began.listening_ms
+        if age_ms >= 2 * self._sampled_ms:
+            self._others, self._sampled_ms = self._count - 1, age_ms
+        for writer, presence in moved.items():
+            if writer.stand.holds:
+                writer.stand.came_ms = now.listening_ms
+                newcomers[writer] = None
+                self._roster.change(writer)
+            elif writer in newcomers:
+                del newcomers[writer]
+            elif presence == "expired":
+                self._last = writer, ran_out.get(writer.name, "operator")
+            else:
+                self._last = writer, "noted" if presence == "live" else "left"
+        if not self._progress.holders or len(newcomers) < len(self._progress.holders):
+            return []
+        ended = self._close(now, watermark)
+        self._begin(now, of=began)
+        return ended
+
+    def settle(
+        self, now: Now, before: int | None, reached: int | None, *, is_held: bool
+    ) -> list[Hold]:
+        """End the span that marks ended, and begin the next one, at the end of a pass.
+
+        ``reached`` is the new watermark; None if the former one still stands.
+        """
+        ended: list[Hold] = []
+        if reached is not None:
+            self._progress.moved = {}
+            ended = self._close(now, before, reached=reached)
+            self._clocks.held = None
+            self.paced = self._paced(now)
+        elif self._clocks.held is not None and not is_held:
+            ended = self._close(now, before, end="quiet")
+            self._clocks.held = None
+        if is_held and self._clocks.held is None:
+            self._begin(now)
+        self._count = len(self._progress.holders)
+        return ended
+
+    def seal(self, now: Now, watermark: int | None, reached: int) -> list[Hold]:
+        """End the span that goes on while the stream is sealed; its holders still hold."""
+        ended = self._close(now, watermark, end="sealed", reached=reached)
+        self._clocks.held = None
+        return ended
+
+    def current(self, now: Now, watermark: int | None) -> Hold | None:
+        """Return the span that goes on; None if nobody is held, or not for long enough."""
+        found = self._close(now, watermark, goes_on=True)
+        return found[0] if found else None
+
+    def became_long(self, now: Now, watermark: int | None) -> Hold | None:
+        """Return the span that goes on if the hold has become long, once."""
+        began = self._clocks.held
+        if self._told or began is None or now.wall_ms - began.hold_wall_ms < _LONG_MS:
+            return None
+        found = self.current(now, watermark)
+        self._told = found is not None
+        return found
+
+    def _begin(self, now: Now, *, of: Began | None = None) -> None:
+        at = now.listening_ms, now.wall_ms, self._clocks.counted_ms(now.listening_ms)
+        whole = at if of is None else of[3:6]
+        self._clocks.held = Began(*at, *whole)
+        self._newcomers, self._last = {}, None
+        self._others, self._sampled_ms = 0, 0
+        self._count = len(self._progress.holders)
+        self._told = of is not None and self._told
+
+    def _paced(self, now: Now) -> Paced:
+        """Take the distance of a mark into the mean; one for which it was held or quiet is cut short."""
+        mean_ms, marked_ms = self.paced
+        if marked_ms is not None:
+            sample_ms = min(now.listening_ms - marked_ms, self.patience_ms)
+            mean_ms = (
+                sample_ms if mean_ms is None else mean_ms + (sample_ms - mean_ms) / _WEIGHT
+            )
+        return Paced(mean_ms, now.listening_ms)
+
+    def _close(
+        self,
+        now: Now,
+        watermark: int | None,
+        *,
+        reached: int | None = None,
+        end: HoldEnd | None = None,
+        goes_on: bool = False,
+    ) -> list[Hold]:
+        """Make the span that ends; empty if it does not count, or nobody is known to have held."""
+        began = self._clocks.held
+        if began is None:
+            return []
+        since_ms, until_ms = began.wall_ms, now.wall_ms
+        passed_ms = now.listening_ms - began.listening_ms
+        if until_ms - since_ms < passed_ms - _DRIFT_MS:  # the wall clock stepped back
+            since_ms = until_ms - passed_ms
+        began_ms = min(began.hold_wall_ms, since_ms)
+        if until_ms - began_ms <= self.patience_ms or until_ms == since_ms:
+            return []
+        writer, how = self._last or (None, None)
+        if (
+            goes_on or end is not None
+        ):  # one that still holds, if there is one from the beginning
+            holders = (one for one in self._progress.holders if one not in self._newcomers)
+            writer = next(holders, writer)
+        if writer is None:
+            return []
+        unheard_ms = until_ms - since_ms - passed_ms
+        last_ms = now.listening_ms + goes_on
+        return [
+            Hold(
+                number=now.listening_ms,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                began_ms=began_ms,
+                held_ms=self._clocks.counted_ms(now.listening_ms) - began.counted_ms,
+                watermark=watermark,
+                reached=reached,
+                writer=writer.name,
+                others=max(0, self._others),
+                silence_ms=began.silence_ms,
+                reported=began.listening_ms < writer.noted.spoke_ms < last_ms,
+                unheard_ms=unheard_ms if unheard_ms >= _DRIFT_MS else 0,
+                end=None if goes_on else end or how,
+            )
+        ]
