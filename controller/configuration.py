@@ -50,6 +50,11 @@ class _Serving(BaseModel):
         description="AGE:STEP,…, such as 1h:1s,1d:1m: keep one mark in each STEP of event time once marks "
         "are older than AGE; empty: keep all marks.",
     )
+    hold_retention_ms: int = Field(
+        7_776_000_000,
+        ge=0,
+        description="Keep for this long who held a watermark, at most 10000 spans of a stream; 0: for ever.",
+    )
     shutdown_delay_ms: int = Field(
         0,
         ge=0,

@@ -76,7 +76,14 @@ def compose(
     groups = Groups(database, clocks, limits)
     waiting = WaitingRoom(settings.max_long_polls)
     stamping = Stamping(registry, sequencer, database, is_certain)
-    maintenance = Maintenance(registry, sequencer, database, Compactor(database), clocks)
+    maintenance = Maintenance(
+        registry,
+        sequencer,
+        database,
+        Compactor(database),
+        clocks,
+        settings.hold_retention_ms or None,
+    )
     most_series = settings.metrics_streams
 
     def note_failure() -> None:

@@ -7,10 +7,13 @@ from typing import TypeAlias, TypeVar
 
 from controller.commit.sequencer import Sequencer
 from controller.groups import Groups, StoredGroup
+from controller.store.holds import Held
 from controller.streams.lifecycle import describe, describe_briefly, explain_briefly
 from controller.streams.registry import Registry
+from controller.streams.stream import StreamState
+from tidegauge.holds import Hold
 from tidegauge.names import StreamName
-from tidegauge.wire.streams import StreamBrief, StreamInfo
+from tidegauge.wire.streams import HeldStream, HoldInfo, StreamBrief, StreamInfo
 
 _ENTRIES_PER_PAGE = 25_000
 """Of positions: a microsecond or two each, in which all others wait, as pages are written in the
@@ -63,6 +66,21 @@ class Listing:
             found += await self._sequencer.read(partial(self._explained, some))
         return found
 
+    async def held(
+        self, stored: Iterable[Held], *, since_ms: int, until_ms: int, of: _InScope
+    ) -> list[HeldStream]:
+        """List streams by what is stored of them, and by the spans that go on."""
+        by_key = {held.stream_key: held for held in stored}
+        states = [one for one in self._registry if one.durable and of(one.identity.name.scope)]
+        found: list[HeldStream] = []
+        for start in range(0, len(states), _AT_ONCE):
+            some = states[start : start + _AT_ONCE]
+            current = await self._sequencer.read(partial(_current_holds, some))
+            for state, hold in zip(some, current, strict=True):
+                held = by_key.get(state.identity.key)
+                found += _held_of(state, held, hold, since_ms, until_ms)
+        return found
+
     def _explained(self, some: Sequence[_S]) -> list[_S]:
         found = []
         for one in some:
@@ -70,6 +88,35 @@ class Listing:
             if state is not None and state.identity.stream_id == one.stream_id:
                 found.append(one.model_copy(update={"explanation": explain_briefly(state)}))
         return found
+
+
+def _current_holds(states: Sequence[StreamState]) -> list[Hold | None]:
+    return [one.aggregator.current_hold(one.now()) for one in states]
+
+
+def _held_of(
+    state: StreamState, held: Held | None, current: Hold | None, since_ms: int, until_ms: int
+) -> list[HeldStream]:
+    """Add the span that goes on, or has ended meanwhile, to what was stored; none is an empty list."""
+    held_ms, spans = (held.held_ms, held.spans) if held else (0, 0)
+    longest, most_ms = (
+        (held.longest, _counted_ms(held.longest, since_ms, until_ms)) if held else (None, 0)
+    )
+    if current is not None:
+        counts_ms = _counted_ms(current, since_ms, until_ms)
+        if counts_ms > 0:
+            held_ms, spans = held_ms + counts_ms, spans + 1
+            longest = current if counts_ms > most_ms else longest
+    if longest is None:
+        return []
+    info = HoldInfo.model_validate(longest, from_attributes=True)
+    name = str(state.identity.name)
+    return [HeldStream(stream=name, held_ms=held_ms, spans=spans, longest=info)]
+
+
+def _counted_ms(hold: Hold, since_ms: int, until_ms: int) -> int:
+    """Return what counts of a span within another one."""
+    return min(hold.held_ms, min(hold.until_ms, until_ms) - max(hold.since_ms, since_ms))
 
 
 def _entries_of_stream(info: StreamInfo) -> int:

@@ -53,6 +53,27 @@ marks = Table(
 )
 """Bounds rise with the revision, so that the primary key is the index for them too."""
 
+holds = Table(
+    "holds",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("since_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False, index=True),
+    Column("began_ms", BigInteger, nullable=False),
+    Column("held_ms", BigInteger, nullable=False),
+    Column("watermark", BigInteger),
+    Column("reached", BigInteger),
+    Column("writer", Text, nullable=False),
+    Column("others", Integer, nullable=False),
+    Column("silence_ms", BigInteger, nullable=False),
+    Column("reported", Boolean, nullable=False),
+    Column("unheard_ms", BigInteger, nullable=False),
+    Column("ending", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Who held the watermark; the columns are the fields of `tidegauge.holds.Hold`, in order."""
+
 changelog = Table(
     "changelog",
     metadata,

@@ -1,9 +1,12 @@
-"""Work in the background, a little at a time: transactions that time out, retention, compaction, old outcomes."""
+"""Work in the background, a little at a time: transactions that time out, retention, compaction, old outcomes and holds."""
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+
+from sqlalchemy import Connection
 
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
@@ -11,6 +14,7 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.log.compaction import Compactor
 from controller.log.outcomes import forget_outcomes
+from controller.store.holds import forget_holds, forget_surplus
 from controller.streams.registry import Registry
 from controller.streams.transactions import reap
 from controller.streams.truncation import apply_retention
@@ -20,8 +24,10 @@ from tidegauge.wire.transactions import DAY_MS
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0  # small chunks and old outcomes only take space until then
 _STREAMS_AT_ONCE = 100  # a fraction of a millisecond, in which nobody else has a turn
-_OUTCOMES_AT_ONCE = 1_000
+_ROWS_AT_ONCE = 1_000
 """Roughly how many idempotency keys run out in two seconds, if many do."""
+_HOLDS_AT_ONCE = 100
+"""A stream may have so many spans more than it should, until the oldest go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ class Maintenance:
     _database: Database
     _compactor: Compactor
     _clocks: Clocks
+    _hold_retention_ms: int | None
 
     async def run(self) -> None:
         """Maintain all streams until cancelled."""
@@ -40,17 +47,22 @@ class Maintenance:
             await asyncio.sleep(_PERIOD_S)
             await self._maintain_logs()
             # Nobody repeats a request, or asks how a transaction ended, after a day.
-            before_ms = self._clocks.now().wall_ms - DAY_MS
-            work = partial(forget_outcomes, before_ms=before_ms)
-            self._sequencer.submit_quietly(
-                partial(Batch.write, work=work, rows=_OUTCOMES_AT_ONCE)
-            )
+            now_ms = self._clocks.now().wall_ms
+            self._forget(partial(forget_outcomes, before_ms=now_ms - DAY_MS))
+            if self._hold_retention_ms is not None:
+                self._forget(partial(forget_holds, before_ms=now_ms - self._hold_retention_ms))
+
+    def _forget(self, work: Callable[[Connection], None]) -> None:
+        self._sequencer.submit_quietly(partial(Batch.write, work=work, rows=_ROWS_AT_ONCE))
 
     async def _maintain_logs(self) -> None:
         """Abort transactions whose leases ran out, truncate by retention, merge small chunks."""
         for index, state in enumerate(list(self._registry)):
             if index % _STREAMS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # of many streams most have nothing to wait for
+            if state.new_holds >= _HOLDS_AT_ONCE:
+                state.new_holds = 0
+                self._forget(partial(forget_surplus, stream_key=state.identity.key))
             if state.published.tails is None:
                 continue
             try:

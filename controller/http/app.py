@@ -22,6 +22,7 @@ from controller.http import front_page
 from controller.http.calls import (
     events,
     groups,
+    holds,
     marks,
     note_time,
     note_times,
@@ -107,7 +108,9 @@ def create_app(
         },
     )
     app.state.process = process
-    routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
+    routers = [
+        one.router for one in (streams, writers, marks, holds, events, groups, operations)
+    ]
     routers += [front_page.router, writers.reporting, events.reporting]
     routers += [transactions.router, transactions.reporting]
     for router in routers:

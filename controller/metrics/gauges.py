@@ -47,6 +47,7 @@ class StreamFigures(NamedTuple):
     writers: Counter[WriterState]
     kept_reports: int
     expirations: int
+    hold_s: float
 
     @property
     def stream(self) -> str:
@@ -188,7 +189,7 @@ def stream_families(present: Present) -> Iterator[Metric]:
         ),
         (
             "stream_held_seconds",
-            "How long somebody has waited since the newest mark, without silence; 0 while nobody waits.",
+            "How long somebody has waited since the newest mark; 5 minutes count of a gap between reports.",
             lambda one: one.held_s,
         ),
         (
@@ -206,6 +207,9 @@ def stream_families(present: Present) -> Iterator[Metric]:
     yield _labelled("stream_state", documentation, ["stream", "state"], troubles)
     expirations = (([one.stream], one.expirations) for one in shown)
     yield counted("stream_expirations", "Writers that expired.", ["stream"], expirations)
+    holds = (([one.stream], one.hold_s) for one in shown)
+    documentation = "Time that somebody held the watermark, for longer than usual."
+    yield counted("stream_hold_seconds", documentation, ["stream"], holds)
     yield GaugeMetricFamily(
         "tidegauge_streams_without_series",
         "Streams that are counted in totals only (metrics_streams).",
@@ -255,6 +259,7 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
         writers=seen.count_states(),
         kept_reports=state.aggregator.kept_reports,
         expirations=state.expirations,
+        hold_s=state.hold_ms / 1_000,
     )
 
 

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -10,8 +11,10 @@ from sqlalchemy import Connection
 from controller.database import Database
 from controller.log import storage as log_storage
 from controller.log.embedded import EmbeddedLog
+from controller.store.holds import read_first_reaching, read_holds
 from controller.store.marks import StoredMarks
 from controller.streams.stream import SeenWindow, StreamState
+from tidegauge.holds import Hold
 from tidegauge.lattice import check_known, covers
 from tidegauge.marks import Mark
 from tidegauge.starts import starting_position
@@ -44,6 +47,47 @@ async def first_mark_from(database: Database, state: StreamState, time: int) -> 
     if newest and newest[0].lower < time:
         return next(iter(newest[bisect_left(newest, time, key=_lower) :]), None)
     return await _read_marks(database, state, lambda marks: marks.first_from(time))
+
+
+async def completed_at(
+    database: Database, state: StreamState, time: int, stop: Mark
+) -> tuple[int | None, bool]:
+    """Find at which wall clock the watermark reached a time, ms, and whether that is exact (8b.13).
+
+    The mark that reached it may be thinned out; the end of the span that kept it back is not.
+    """
+    key, revision = state.identity.key, stop.revision
+
+    def read(connection: Connection) -> tuple[int | None, bool]:
+        before = StoredMarks(connection, key, up_to=revision).after(revision - 2, 1)
+        if revision == 1 or stop.lower == time or before[:1] != [stop]:
+            return stop.marked_ms, True
+        span = read_first_reaching(connection, key, time)
+        return (stop.marked_ms, False) if span is None else (span.until_ms, True)
+
+    return await database.read(read)
+
+
+async def holds_of(
+    database: Database,
+    state: StreamState,
+    current: Hold | None,
+    *,
+    since_ms: int,
+    until_ms: int,
+    before: int | None,
+    limit: int,
+) -> list[Hold]:
+    """List the spans that overlap one of wall clock, the newest first; also the one that goes on.
+
+    The race: that one ends before the others are read, and is among them.
+    """
+    read = partial(read_holds, stream_key=state.identity.key, since_ms=since_ms)
+    found = await database.read(partial(read, until_ms=until_ms, before=before, limit=limit))
+    if current is None or before is not None or (found and found[0].number >= current.number):
+        return found
+    overlaps = current.until_ms > since_ms and current.since_ms < until_ms
+    return [current, *found][:limit] if overlaps else found
 
 
 async def start_of(

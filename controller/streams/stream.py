@@ -19,6 +19,7 @@ from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.store.changelog import Changelogs
 from controller.streams.pass_timer import PassTimer
+from tidegauge.aggregation.holds import LONG_MS
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
@@ -29,7 +30,9 @@ from tidegauge.errors import (
     UnavailableError,
     UnknownStreamError,
 )
+from tidegauge.event_time import describe_span
 from tidegauge.explain.situation import OddEvent
+from tidegauge.holds import Hold
 from tidegauge.lattice import DownSet, frontier, includes
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
@@ -144,11 +147,21 @@ class StreamState:
         """Whether its deletion is decided."""
         self.expirations = 0
         """Writers that expired since this process read the stream back."""
+        self.new_holds = 0
+        """Spans that were stored since the oldest went."""
         self.odd_event: OddEvent | None = None
         """The newest that was appended here with a time that is probably wrong."""
         self._host = host
+        current = aggregator.current_hold(self.now())
+        self._hold_ms = 0 if current is None else -current.held_ms
         self._last_pass = -inf
         self._timer = PassTimer()
+
+    @property
+    def hold_ms(self) -> int:
+        """What counts of holds since this process read the stream back (8b.9)."""
+        current = self.aggregator.current_hold(self.now())
+        return max(0, self._hold_ms + (0 if current is None else current.held_ms))
 
     @property
     def watermark(self) -> int | None:
@@ -344,6 +357,13 @@ class StreamState:
             self.log.abort_transactions(writer, wall_ms=self.now().wall_ms)
             self.log.forget(writer)
             _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
+        if outcome.long_hold is not None:
+            _log.warning("watermark is held", extra=_facts_of(stream, outcome.long_hold))
+        for hold in outcome.holds:
+            self._hold_ms += hold.held_ms
+            if hold.until_ms - hold.began_ms >= LONG_MS:
+                _log.info("hold ended", extra=_facts_of(stream, hold))
+        self.new_holds += len(outcome.holds)
 
     @property
     def _earliest_pass(self) -> float:
@@ -377,6 +397,19 @@ def settings_of(config: StreamConfig) -> StreamSettings:
     """Pick the settings that steer the aggregation."""
     names = asdict(StreamSettings())
     return StreamSettings(**{name: getattr(config, name) for name in names})
+
+
+def _facts_of(stream: str, hold: Hold) -> dict[str, object]:
+    """Return what the log says of a span: who held, for how long, and how it ended."""
+    facts: dict[str, object] = {
+        "stream": stream,
+        "writer": hold.writer,
+        "others": hold.others,
+        "held_for": describe_span(hold.until_ms - hold.since_ms),
+    }
+    if hold.began_ms < hold.since_ms:
+        facts["held_in_all"] = describe_span(hold.until_ms - hold.began_ms)
+    return facts if hold.end is None else facts | {"end": hold.end}
 
 
 def _first_cut(log: EmbeddedLog | ExternalLog, topology: Topology) -> Position | None:

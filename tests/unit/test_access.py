@@ -30,7 +30,7 @@ _READER = f"{_GROUP}/readers/{{reader}}"
 
 OPEN = {"GET /", "GET /healthz", "GET /readyz"}
 """What needs no token."""
-FILTERED = {"GET /v1/streams", "GET /v1/reader-groups", "POST /v1/note-times"}
+FILTERED = {"GET /v1/streams", "GET /v1/holds", "GET /v1/reader-groups", "POST /v1/note-times"}
 """What any token may ask; what it gets depends on its roles."""
 EVERYWHERE = {"GET /metrics"}
 """What needs the role `read` or `observe` in all scopes."""
@@ -46,6 +46,7 @@ NEEDED = {
     f"GET {_STREAM}/tail": SEE,
     f"GET {_STREAM}/marks": SEE,
     f"GET {_STREAM}/marks/at": SEE,
+    f"GET {_STREAM}/holds": ANY,
     f"POST {_STREAM}/events": "write",
     f"POST {_STREAM}/segments/{{segment}}/events": "write",
     f"GET {_STREAM}/segments/{{segment}}/events": "read",

@@ -14,6 +14,7 @@ from tidegauge.errors import PROBLEMS
 INTEGER = {"$ref": "#/components/schemas/Int64"}
 CHANGING = {
     "advanced_ms",
+    "completed_ms",
     "created_ms",
     "detail",
     "expires_in_ms",

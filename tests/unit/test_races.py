@@ -99,7 +99,7 @@ def test_a_stream_that_is_deleted_while_logs_are_looked_after_is_no_error(
         log.state.deleted = True
         parts, compactor = log.parts, Compactor(log.parts.database)
         maintenance = Maintenance(
-            parts.registry, parts.sequencer, parts.database, compactor, parts.clocks
+            parts.registry, parts.sequencer, parts.database, compactor, parts.clocks, None
         )
         await maintenance._maintain_logs()
         log.state.deleted = False

@@ -18,7 +18,7 @@ from tidegauge.states import Clock, patience_ms
 
 _DRIFT_MS = 1_000
 """Two clocks of one machine may differ by so much in a span."""
-_LONG_MS = 60_000
+LONG_MS = 60_000
 """A hold of so long is worth a line in the log."""
 _WEIGHT = 8
 """The latest distance of marks counts for so much less than the mean."""
@@ -142,7 +142,7 @@ class Holds:
     def became_long(self, now: Now, watermark: int | None) -> Hold | None:
         """Return the span that goes on if the hold has become long, once."""
         began = self._clocks.held
-        if self._told or began is None or now.wall_ms - began.hold_wall_ms < _LONG_MS:
+        if self._told or began is None or now.wall_ms - began.hold_wall_ms < LONG_MS:
             return None
         found = self.current(now, watermark)
         self._told = found is not None

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from tidegauge.holds import HoldEnd
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
 from tidegauge.scaling_policy import Unit
@@ -349,12 +350,18 @@ class ScalingInfo(Answer):
     actions: list[ScalingAction] = Field(description="The newest scalings, oldest first.")
 
 
-HELD = "Time that writers have waited for others since the newest mark, without silence, ms; null while none waits."
+HELD = (
+    "Time that writers have waited for others since the newest mark, ms; of a gap between reports "
+    "5 minutes count. Null while none waits."
+)
 NOT_ENDED = (
     "Where a writer's source has ended: up to 10 writers that have not, so that the stream is not "
     "sealed; empty once it is, and while fewer than `min_writers` are known."
 )
-SILENT = "Time since a writer last reported, ms, once that stops the clocks of all; null before that."
+SILENT = (
+    "Time since a writer last reported, ms, once that stops the clocks of all, where some wait after "
+    "5 minutes; null before that."
+)
 
 
 class BriefExplanation(Answer):
@@ -544,6 +551,72 @@ class MarksAtTime(StreamFacts):
         description="The first mark with `lower` ≥ time, which is rounded up to ms: read up to "
         "its cut and every event below the time is read; null while there is none."
     )
+    completed_ms: int | None = Field(
+        None,
+        description="Wall clock at which the watermark reached the time, ms; null while it has not. "
+        "What an expired writer still brings from before is late.",
+    )
+    completed_exact: bool = Field(
+        False, description="Whether it was just then: marks are thinned out after a while."
+    )
+
+
+class HoldInfo(Answer):
+    """A span in which one writer held the watermark throughout, while others waited."""
+
+    since_ms: int = Field(description="Wall clock at which it began, ms.")
+    until_ms: int = Field(description="Wall clock at which it ended; now if it goes on.")
+    began_ms: int = Field(
+        description="Wall clock at which the watermark came to be held, by whomever."
+    )
+    held_ms: int = Field(
+        description="How much of it counts, ms: of a gap between reports at most 5 minutes."
+    )
+    watermark: int | None = Field(
+        description="The watermark that stood, ms; null before the first mark."
+    )
+    reached: int | None = Field(
+        description="The watermark that ended it; null if the former one went on standing."
+    )
+    writer: str = Field(description="A writer that held it from the beginning to the end.")
+    others: int = Field(description="How many more held it at a moment in its second half.")
+    silence_ms: int = Field(description="The longest time in it in which no writer reported.")
+    reported: bool = Field(description="Whether the writer reported in it, before its end.")
+    unheard_ms: int = Field(
+        description="Wall clock in it in which the service took no reports, or by which its clock "
+        "was set forward, ms; 0 below a second."
+    )
+    end: HoldEnd | None = Field(
+        description="What the writer did: `noted` a later time, `left`, or expired by `silence`, "
+        "`standing_still` or an `operator`; of the stream, `sealed` and `quiet` (nobody waits any "
+        "more); null if it goes on."
+    )
+
+
+class HoldList(StreamFacts):
+    """``GET {stream}/holds``."""
+
+    holds: list[HoldInfo] = Field(description="The newest first.")
+    cursor: str | None = Field(description="For the next page; null on the last.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
+
+
+class HeldStream(Answer):
+    """How much the watermark of a stream was held."""
+
+    stream: str = Field(description="scope/stream.")
+    held_ms: int = Field(
+        description="In all, ms: of a gap between reports at most 5 minutes count."
+    )
+    spans: int = Field(description="How many there are, the one that goes on among them.")
+    longest: HoldInfo = Field(description="The one of which the most counts.")
+
+
+class HeldStreamList(Answer):
+    """``GET /v1/holds``."""
+
+    streams: list[HeldStream] = Field(description="The most held first.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
 
 
 class MarksAtPosition(StreamFacts):

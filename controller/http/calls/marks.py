@@ -132,7 +132,13 @@ async def marks_at(
             raise InvalidRequestError.of("time", str(error)) from error
         start, exact = await history.start_of(database, state, asked_ms)
         stop = await history.first_mark_from(database, state, awaited_ms)
+        completed_ms, is_exact = None, False
+        if stop is not None:
+            completed = await history.completed_at(database, state, awaited_ms, stop)
+            completed_ms, is_exact = completed
         return MarksAtTime(
+            completed_ms=completed_ms,
+            completed_exact=is_exact,
             time=asked_ms,
             start=start,
             exact=exact,

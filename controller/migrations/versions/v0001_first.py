@@ -19,6 +19,14 @@ CREATE TABLE marks (
     {_STREAM_KEY}, revision BIGINT NOT NULL, lower BIGINT NOT NULL, upper BIGINT NOT NULL,
     cut TEXT NOT NULL, created_ms BIGINT NOT NULL, PRIMARY KEY (stream_key, revision)
 ) <no rowid>;
+CREATE TABLE holds (
+    {_STREAM_KEY}, number BIGINT NOT NULL, since_ms BIGINT NOT NULL, until_ms BIGINT NOT NULL,
+    began_ms BIGINT NOT NULL, held_ms BIGINT NOT NULL, watermark BIGINT, reached BIGINT,
+    writer TEXT NOT NULL, others INTEGER NOT NULL, silence_ms BIGINT NOT NULL,
+    reported BOOLEAN NOT NULL, unheard_ms BIGINT NOT NULL, ending TEXT NOT NULL,
+    PRIMARY KEY (stream_key, number)
+) <no rowid>;
+CREATE INDEX ix_holds_until_ms ON holds (until_ms);
 CREATE TABLE changelog (
     {_STREAM_KEY}, number BIGINT NOT NULL, entry <bytes> NOT NULL,
     PRIMARY KEY (stream_key, number)

@@ -1,0 +1,89 @@
+"""Calls about holds: who held a watermark, from when to when."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from controller.http import routing
+from controller.http.calls.streams import ONE
+from controller.store.holds import read_held
+from controller.streams import history
+from tidegauge.errors import InvalidRequestError
+from tidegauge.event_time import parse_event_time
+from tidegauge.wire.streams import HeldStreamList, HoldInfo, HoldList
+
+router = APIRouter(route_class=routing.StrictRoute, tags=["holds"])
+_Since = Annotated[
+    str | None,
+    Query(description="Wall clock: ms, or RFC 3339 with a zone; left out: from the first on."),
+]
+_Until = Annotated[
+    str | None, Query(description="Wall clock, as `since`; left out: up to now.")
+]
+
+
+@router.get(ONE + "/holds")
+async def list_holds(
+    database: routing.DatabaseOf,
+    sequencer: routing.SequencerOf,
+    state: routing.StreamOf,
+    since: _Since = None,
+    until: _Until = None,
+    *,
+    limit: routing.Limit = 100,
+    cursor: routing.Cursor = None,
+) -> HoldList:
+    """List who held the watermark, the newest first; also who still does, whose `end` is null.
+
+    A hold counts once it lasts for 10 s, or four times the mean distance of the marks.
+    """
+    now = state.now()
+    current = await sequencer.read(lambda: state.aggregator.current_hold(state.now()))
+    found = await history.holds_of(
+        database,
+        state,
+        current,
+        since_ms=_wall_ms(since, "since", 0),
+        until_ms=_wall_ms(until, "until", now.wall_ms + 1),
+        before=routing.read_cursor(cursor, int),
+        limit=limit + 1,
+    )
+    return HoldList(
+        holds=[HoldInfo.model_validate(hold, from_attributes=True) for hold in found[:limit]],
+        cursor=routing.write_cursor(str(found[limit - 1].number))
+        if len(found) > limit
+        else None,
+        now_ms=now.wall_ms,
+        **routing.stream_facts(state),
+    )
+
+
+@router.get("/v1/holds")
+async def list_held_streams(
+    listing: routing.ListingOf,
+    database: routing.DatabaseOf,
+    clocks: routing.ClocksOf,
+    caller: routing.CallerOf,
+    since: _Since = None,
+    until: _Until = None,
+    *,
+    limit: routing.Limit = 100,
+) -> HeldStreamList:
+    """List the streams whose watermarks were held, the most held first, in scopes where the caller has a role."""
+    now_ms = clocks.now().wall_ms
+    since_ms, until_ms = _wall_ms(since, "since", 0), _wall_ms(until, "until", now_ms + 1)
+    stored = await database.read(
+        lambda connection: read_held(connection, since_ms=since_ms, until_ms=until_ms)
+    )
+    held = await listing.held(stored, since_ms=since_ms, until_ms=until_ms, of=caller.roles)
+    held.sort(key=lambda one: (-one.held_ms, one.stream))
+    return HeldStreamList(streams=held[:limit], now_ms=now_ms)
+
+
+def _wall_ms(text: str | None, field: str, default: int) -> int:
+    if text is None:
+        return default
+    try:
+        return parse_event_time(text)
+    except ValueError as error:
+        raise InvalidRequestError.of(field, str(error)) from error
