@@ -11,6 +11,7 @@ from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.sync import LoopThread, SyncFace, blocking, face_of
 from tidegauge.client.transport import Transport
+from tidegauge.event_time import to_event_time
 from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
@@ -18,7 +19,7 @@ from tidegauge.positions import format_position
 from tidegauge.states import WriterState
 from tidegauge.topology import Position, Topology
 from tidegauge.wire.events import FIRST_OFFSET_HEADER
-from tidegauge.wire.streams import MarkList, Tail
+from tidegauge.wire.streams import HoldInfo, HoldList, MarkList, Tail
 from tidegauge.wire.writers import WriterAnswer, WriterDescription, WriterInfo, WriterList
 
 if TYPE_CHECKING:
@@ -105,6 +106,37 @@ class AsyncStreamClient(StreamCalls):
         """
         found = await self._get("/marks", MarkList, after=after, limit=limit, wait_ms=wait_ms)
         return [one.to_mark() for one in found.marks]
+
+    async def holds(
+        self, *, since: int | datetime | None = None, until: int | datetime | None = None
+    ) -> list[HoldInfo]:
+        """List who held the watermark, the newest first; also who still does.
+
+        A hold counts once it lasts for 10 s, or four times the mean distance of the marks.
+
+        Parameters
+        ----------
+        since, until
+            Only spans that overlap this one of wall clock, ms or datetimes with a zone.
+        """
+        span = {
+            name: None if one is None else to_event_time(one)
+            for name, one in (("since", since), ("until", until))
+        }
+        found: list[HoldInfo] = []
+        cursor, ends = None, False
+        while not ends:
+            page = await self._get("/holds", HoldList, limit=1_000, cursor=cursor, **span)
+            found += page.holds
+            cursor, ends = page.cursor, page.cursor is None
+        return found
+
+    async def completed_at(self, time: int | datetime) -> int | None:
+        """Return at which wall clock the watermark reached a time, ms; None while it has not.
+
+        What an expired writer still brings from before that time is late.
+        """
+        return (await self.marks_at_time(to_event_time(time))).completed_ms
 
     async def writers(
         self, *, state: WriterState | None = None, prefix: str = "", positions: bool = True
@@ -304,6 +336,8 @@ class StreamClient(SyncFace[AsyncStreamClient], Closing):
     tail = blocking(AsyncStreamClient.tail)
     marks = blocking(AsyncStreamClient.marks)
     marks_at_time = blocking(AsyncStreamClient.marks_at_time)
+    holds = blocking(AsyncStreamClient.holds)
+    completed_at = blocking(AsyncStreamClient.completed_at)
     marks_at_position = blocking(AsyncStreamClient.marks_at_position)
     explain = blocking(AsyncStreamClient.explain)
     wait_until = blocking(AsyncStreamClient.wait_until)

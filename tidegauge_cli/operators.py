@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, TypeVar, get_args
 
@@ -16,6 +17,7 @@ from tidegauge.states import WriterState
 from tidegauge.wire.groups import GroupDetails, GroupList, GroupWindows, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
 from tidegauge.wire.writers import Watermark, WriterList
+from tidegauge_cli.holding import show_completion, show_held_streams, show_holds
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.mark_pages import (
     PAGE,
@@ -34,6 +36,7 @@ from tidegauge_cli.options import (
     one_of,
     path_of,
     reading,
+    typed_time,
 )
 from tidegauge_cli.service import Service, Session, asks, warn
 from tidegauge_cli.tables import (
@@ -62,12 +65,26 @@ Group = Annotated[
         parser=reading(parse_group), metavar="SCOPE/GROUP", help="Name of the reader group."
     ),
 ]
+Since = Annotated[
+    int | None,
+    typer.Option(
+        parser=reading(moment),
+        metavar="SPAN|TIME",
+        help="Look at the time since this long ago, such as 12h, or since this time.",
+    ),
+]
 operators = typer.Typer()
 
 
 @asks(operators, "streams --json")
-def streams(session: Session) -> None:
-    """List the streams with their watermarks and states; streams in trouble come first."""
+def streams(session: Session, *, since: Since = None) -> None:
+    """List the streams with their watermarks and states; streams in trouble come first.
+
+    With --since, list those whose watermarks were held, the most held first.
+    """
+    if since is not None:
+        show_held_streams(session, since)
+        return
     path = "/v1/streams"
     if session.as_json:
         entries = attrgetter("streams")
@@ -200,11 +217,33 @@ def lag(session: Session, group: Group) -> None:
 
 
 @asks(operators, "why shop/orders")
-def why(session: Session, streams: Streams) -> None:
+def why(
+    session: Session,
+    streams: Streams,
+    *,
+    since: Since = None,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            parser=reading(partial(typed_time, up=True)),
+            metavar="TIME",
+            help="Say when the watermark reached this event time, and who held it until then.",
+        ),
+    ] = None,
+) -> None:
     """Explain why the watermark is where it is: who holds it, who waits, and what to do.
 
-    Of several streams, the one that is last comes first.
+    Of several streams, the one that is last comes first. With --since or --at, say who held it.
     """
+    if since is not None or at is not None:
+        if (since is not None and at is not None) or len(streams) > 1:
+            msg = "give one stream, and either --since or --at"
+            raise typer.BadParameter(msg)
+        if at is not None:
+            show_completion(session, streams[0], at)
+        elif since is not None:
+            show_holds(session, streams[0], since)
+        return
 
     async def explain(service: Service) -> list[Watermark]:
         paths = map(path_of, dict.fromkeys(streams))

@@ -18,6 +18,7 @@ SHOWN = 40
 """So many characters of what was typed: enough to find it, and one line."""
 _SIZE = re.compile(r"([0-9]{1,18})([kMGT]i?)?B?\Z", re.ASCII | re.IGNORECASE)
 _POWERS = " kmgt"
+_WITHOUT_SECONDS = re.compile(r"\A(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d)(?=[Zz+-])", re.ASCII)
 LOCAL = "http://127.0.0.1:8470"
 
 
@@ -66,7 +67,12 @@ def moment(text: str) -> int:
     """Read a moment in ms: how long ago it is, or a time."""
     with suppress(ValueError):
         return time_ns() // 1_000_000 - parse_span(text)
-    return parse_event_time(text)
+    return typed_time(text)
+
+
+def typed_time(text: str, *, up: bool = False) -> int:
+    """Read an event time, whose seconds may be left out; see `parse_event_time`."""
+    return parse_event_time(_WITHOUT_SECONDS.sub(r"\1:00", text), up=up)
 
 
 def in_bytes(text: str) -> int:
@@ -136,9 +142,9 @@ _TIME: dict[str, Any] = {
     "metavar": "TIME",
     "help": f"Event time: {_RFC_3339}; negative after --.",
 }
-Time = Annotated[int, typer.Argument(parser=reading(parse_event_time), **_TIME)]
+Time = Annotated[int, typer.Argument(parser=reading(typed_time), **_TIME)]
 AwaitedTime = Annotated[
-    int, typer.Argument(parser=reading(partial(parse_event_time, up=True)), **_TIME)
+    int, typer.Argument(parser=reading(partial(typed_time, up=True)), **_TIME)
 ]
 Timeout = Annotated[
     float | None,
@@ -153,7 +159,7 @@ TimeOption = Annotated[
     int | None,
     typer.Option(
         "--time",
-        parser=reading(parse_event_time),
+        parser=reading(typed_time),
         metavar="TIME",
         help=f"Event time: {_RFC_3339}.",
     ),
