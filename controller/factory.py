@@ -23,6 +23,7 @@ from controller.log.compaction import Compactor
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
+from controller.overview import Overview
 from controller.store.changelog import Changelogs
 from controller.streams.registry import Registry
 from tidegauge.retention import parse_thinning
@@ -41,6 +42,7 @@ class Parts:
     groups: Groups
     group_creation: GroupCreation
     listing: Listing
+    overview: Overview
     waiting: WaitingRoom
     gauges: Gauges
     health: Health
@@ -74,6 +76,7 @@ def compose(
     health = Health(database, sequencer, clocks.listening, max_stall_s=max_stall_s)
     registry = Registry(database, sequencer, clocks, limits, Changelogs())
     groups = Groups(database, clocks, limits)
+    listing = Listing(registry, groups, sequencer)
     waiting = WaitingRoom(settings.max_long_polls)
     stamping = Stamping(registry, sequencer, database, is_certain)
     maintenance = Maintenance(
@@ -102,7 +105,8 @@ def compose(
         registry=registry,
         groups=groups,
         group_creation=GroupCreation(groups, registry, sequencer, database),
-        listing=Listing(registry, groups, sequencer),
+        listing=listing,
+        overview=Overview(listing, sequencer, clocks),
         waiting=waiting,
         gauges=Gauges(registry, groups, sequencer, waiting, most_series=most_series),
         health=health,

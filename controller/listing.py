@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from controller.commit.sequencer import Sequencer
 from controller.groups import Groups, StoredGroup
 from controller.store.holds import Held
-from controller.streams.lifecycle import describe, describe_briefly, explain_briefly
+from controller.streams.lifecycle import describe, describe_briefly, explain_and_judge
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.holds import Hold
@@ -66,6 +66,12 @@ class Listing:
             found += await self._sequencer.read(partial(self._explained, some))
         return found
 
+    async def judged(self) -> list[StreamBrief]:
+        """List all streams in short, explained and judged."""
+        return await self.explained(
+            [describe_briefly(one) for one in self._registry if one.durable]
+        )
+
     async def held(
         self, stored: Iterable[Held], *, since_ms: int, until_ms: int, of: _InScope
     ) -> list[HeldStream]:
@@ -86,7 +92,7 @@ class Listing:
         for one in some:
             state = self._registry.find(StreamName.parse(one.stream))
             if state is not None and state.identity.stream_id == one.stream_id:
-                found.append(one.model_copy(update={"explanation": explain_briefly(state)}))
+                found.append(one.model_copy(update=explain_and_judge(state)))
         return found
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tidegauge.explain.states import judgement_of
 from tidegauge.wire.groups import GroupDetails, ListedGroup
-from tidegauge.wire.streams import StreamBrief
+from tidegauge.wire.streams import JudgedState, StreamBrief
 from tidegauge.wire.writers import WriterInfo
 
 NOW = 1_800_000_000_000
@@ -39,7 +40,16 @@ def brief_of(**given: Any) -> StreamBrief:
         "events": 0,
         "explanation": explanation,
     } | given
-    return StreamBrief.model_validate(fields)
+    brief = StreamBrief.model_validate(fields)
+    found = judgement_of(brief, now_ms=NOW)
+    judged = JudgedState(
+        state=found.state,
+        label=found.label,
+        tone=found.tone,
+        since_ms=found.since_ms,
+        marks_per_s=0.0,
+    )
+    return brief.model_copy(update={"judged": judged})
 
 
 def writer_of(name: str, **given: Any) -> WriterInfo:

@@ -34,6 +34,7 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.explain.inspection import Inspection
 from tidegauge.explain.slowest import Slowest
+from tidegauge.explain.states import Pace
 from tidegauge.holds import Hold
 from tidegauge.lattice import DownSet, cut_of, down_set
 from tidegauge.marks import Mark
@@ -425,6 +426,15 @@ class Aggregator:
     def current_hold(self, now: Now) -> Hold | None:
         """Return the span that goes on, if its hold counts by now."""
         return self._passes.holds.current(now, self.watermark)
+
+    @property
+    def pace(self) -> Pace:
+        """How the watermark has moved lately."""
+        paced = self._passes.holds.paced
+        per_s = (
+            1_000 * paced.marks / max(1.0, paced.mean_ms) if paced.mean_ms is not None else 0.0
+        )
+        return Pace(paced.mean_ms, paced.gain, per_s)
 
     def inspect(self, now: Now) -> Inspection:
         """Return a view of the stream as of one moment, for operators."""

@@ -9,15 +9,13 @@ from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.explain.states import (
-    Judgement,
     Tone,
     describe_state,
-    judgement_of,
     trouble_first,
 )
 from tidegauge.states import Reason
 from tidegauge.wire.groups import GroupDetails, ListedGroup, TimeWindowInfo
-from tidegauge.wire.streams import BriefStreamList, MarkInfo, StreamBrief
+from tidegauge.wire.streams import BriefStreamList, JudgedState, MarkInfo, StreamBrief
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Listing
 
@@ -36,18 +34,15 @@ class JudgedStream(NamedTuple):
     """A listed stream, its state, and the service's clock when it was listed."""
 
     stream: StreamBrief
-    judgement: Judgement
+    judged: JudgedState
     now_ms: int
 
 
 def judge(page: BriefStreamList) -> list[JudgedStream]:
-    """Decide the state of each stream of a page; those in trouble come first."""
+    """Pair each stream of a page with its state; those in trouble come first."""
     now_ms, listed = page.now_ms, {one.stream: one for one in page.streams}
-    judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in listed.items()}
-    return [
-        JudgedStream(listed[name], judgements[name], now_ms)
-        for name in trouble_first(judgements)
-    ]
+    judged = {name: one.judged for name, one in listed.items() if one.judged is not None}
+    return [JudgedStream(listed[name], judged[name], now_ms) for name in trouble_first(judged)]
 
 
 def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
@@ -56,13 +51,13 @@ def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
         stream=0, watermark=1, behind=2, state=0, marks=4, segments=5, events=3, log=6
     )
     listing.shortens, listing.wraps = "watermark", "state"
-    for one, judgement, now_ms in streams:
-        words = describe_state(one, judgement, now_ms=now_ms)
+    for one, judged, now_ms in streams:
+        words = describe_state(one, judged, now_ms=now_ms)
         listing.add(
             one.stream,
             describe_time(one.watermark),
             describe_lag(one.watermark, follows_clock=one.follows_clock),
-            Text(words, style=_TONE_STYLE[judgement.tone]),
+            Text(words, style=_TONE_STYLE[judged.tone]),
             str(one.revision),
             str(one.segments),
             _content(one),

@@ -75,6 +75,7 @@ NEEDS: Mapping[str, Need] = {
     f"GET {_STREAM}/tail": Need.SEE,
     f"GET {_STREAM}/marks": Need.SEE,
     f"GET {_STREAM}/marks/at": Need.SEE,
+    f"GET {_STREAM}/marks/history": Need.SEE,
     f"GET {_STREAM}/holds": Need.ANY_ROLE,
     "GET /v1/holds": Need.TOKEN,
     f"POST {_STREAM}/events": Need.WRITE,

@@ -23,7 +23,7 @@ from controller.http.routing import (
 )
 from tidegauge.event_time import describe_event_time
 from tidegauge.explain.first_steps import WATERMARK, first_commands
-from tidegauge.explain.states import LABELS, describe_state, judgement_of, trouble_first
+from tidegauge.explain.states import LABELS, describe_state, trouble_first
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
@@ -122,14 +122,14 @@ async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedState], bool]:
     found, more = await parts.listing.streams_in_short(None, _MOST, of=caller.roles)
     known = {one.stream: one for one in await parts.listing.explained(found)}
     now_ms = parts.clocks.now().wall_ms
-    judgements = {name: judgement_of(one, now_ms=now_ms) for name, one in known.items()}
+    judged = {name: one.judged for name, one in known.items() if one.judged is not None}
     states = [
         ListedState(
             stream=name,
             watermark=known[name].watermark,
-            state=describe_state(known[name], judgements[name], now_ms=now_ms),
+            state=describe_state(known[name], judged[name], now_ms=now_ms),
         )
-        for name in trouble_first(judgements)
+        for name in trouble_first(judged)
     ]
     return states, more
 

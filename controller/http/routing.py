@@ -23,10 +23,12 @@ from controller.groups import GroupCreation, Groups
 from controller.http.messages.decoding import read_json
 from controller.http.messages.headers import Headers, check_json, check_page
 from controller.listing import Listing
+from controller.overview import Overview
 from controller.process import Process
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
+from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name
 
@@ -139,6 +141,7 @@ DatabaseOf = Annotated[Database, _part("database")]
 GroupCreationOf = Annotated[GroupCreation, _part("group_creation")]
 GroupsOf = Annotated[Groups, _part("groups")]
 LimitsOf = Annotated[Limits, _part("limits")]
+OverviewOf = Annotated[Overview, _part("overview")]
 ListingOf = Annotated[Listing, _part("listing")]
 ProcessOf = Annotated[Process, Depends(get_process)]
 RegistryOf = Annotated[Registry, _part("registry")]
@@ -192,6 +195,16 @@ def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
     except ValueError as error:
         message = "is not a cursor of this list; send one from an answer, as it is"
         raise InvalidRequestError.of("cursor", message) from error
+
+
+def wall_ms(text: str | None, field: str, default: int) -> int:
+    """Read a wall clock of a query, ms."""
+    if text is None:
+        return default
+    try:
+        return parse_event_time(text)
+    except ValueError as error:
+        raise InvalidRequestError.of(field, str(error)) from error
 
 
 WaitMs = Annotated[

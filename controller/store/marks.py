@@ -10,14 +10,38 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    null,
+    select,
+)
 
 from controller.database.statements import delete_rows
 from controller.schema import marks, streams
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
-_lower, _upper = attrgetter("lower"), attrgetter("upper")
+_lower, _upper, _marked = attrgetter("lower"), attrgetter("upper"), attrgetter("marked_ms")
+
+
+class Steps(NamedTuple):
+    """Columns with an entry for each step of wall clock that has a mark."""
+
+    marked_ms: Sequence[int] = ()
+    revision: Sequence[int] = ()
+    lower: Sequence[int] = ()
+    upper: Sequence[int] = ()
+    age_ms: Sequence[int | None] = ()
+    stood_ms: Sequence[int | None] = ()
 
 
 class StoredMarks(Sequence[Mark]):
@@ -48,6 +72,43 @@ class StoredMarks(Sequence[Mark]):
         """Read the newest marks, oldest first."""
         query = self._of_stream.order_by(marks.c.revision.desc()).limit(count)
         return [_mark(row) for row in reversed(self._connection.execute(query).all())]
+
+    def steps(self, since_ms: int, until_ms: int, step_ms: int, *, with_age: bool) -> Steps:
+        """Read the last mark of each step of wall clock, the one in force at the beginning first.
+
+        All that a mark has rises with its revision, so the greatest of each is of the same mark. How
+        old the watermark was, and for how long it stood, is known where the mark before is stored.
+        The final mark is none of them.
+        """
+        at = bisect_left(self, since_ms, key=_marked)
+        first = self[max(0, at - 1)].revision if len(self) else 0
+        at_ms = marks.c.created_ms
+
+        def before(column: Column[int]) -> ColumnElement[int]:
+            return func.lag(column).over(order_by=marks.c.revision)
+
+        is_next = before(marks.c.revision) == marks.c.revision - 1
+        stood = case((is_next, at_ms - before(at_ms)))
+        age = case((is_next, at_ms - before(marks.c.lower))) if with_age else null()
+        some = (
+            self._of_stream.with_only_columns(
+                at_ms,
+                marks.c.revision,
+                marks.c.lower,
+                marks.c.upper,
+                age.label("age"),
+                stood.label("stood"),
+            )
+            .where(marks.c.revision >= first, at_ms <= until_ms, marks.c.lower < END_OF_TIME)
+            .subquery()
+        )
+        query = (
+            select(*map(func.max, some.c))
+            .group_by(some.c.created_ms // literal_column(str(step_ms)))
+            .order_by(func.max(some.c.revision))
+        )
+        rows = self._connection.execute(query).all()
+        return Steps(*(list(column) for column in zip(*rows, strict=True))) if rows else Steps()
 
     def first_from(self, time: int) -> Mark | None:
         """Return the first mark with ``lower`` ≥ time."""

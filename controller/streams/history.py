@@ -12,7 +12,7 @@ from controller.database import Database
 from controller.log import storage as log_storage
 from controller.log.embedded import EmbeddedLog
 from controller.store.holds import read_first_reaching, read_holds
-from controller.store.marks import StoredMarks
+from controller.store.marks import Steps, StoredMarks
 from controller.streams.stream import SeenWindow, StreamState
 from tidegauge.holds import Hold
 from tidegauge.lattice import check_known, covers
@@ -47,6 +47,18 @@ async def first_mark_from(database: Database, state: StreamState, time: int) -> 
     if newest and newest[0].lower < time:
         return next(iter(newest[bisect_left(newest, time, key=_lower) :]), None)
     return await _read_marks(database, state, lambda marks: marks.first_from(time))
+
+
+async def steps_of(
+    database: Database, state: StreamState, since_ms: int, until_ms: int, step_ms: int
+) -> Steps:
+    """Read the last mark of each step of wall clock; see `StoredMarks.steps`."""
+    follows_clock = state.config.max_future_skew_ms is not None
+    return await _read_marks(
+        database,
+        state,
+        lambda marks: marks.steps(since_ms, until_ms, step_ms, with_age=follows_clock),
+    )
 
 
 async def completed_at(

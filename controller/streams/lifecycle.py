@@ -27,6 +27,7 @@ from tidegauge.errors import (
 )
 from tidegauge.explain.explanation import reason_of
 from tidegauge.explain.hints import hint_of
+from tidegauge.explain.states import MOVES, judgement_of
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling import MOST_SEGMENTS, continued, continuing
@@ -36,6 +37,7 @@ from tidegauge.wire.streams import (
     BriefExplanation,
     ChangeStream,
     CreateStream,
+    JudgedState,
     ScaleStream,
     SettingsFields,
     StreamBrief,
@@ -117,6 +119,26 @@ def explain_briefly(state: StreamState) -> BriefExplanation:
         waiting_count=situation.waiting_count,
         next_expiry_ms=situation.next_expiry_ms,
         hint=hint_of(situation),
+    )
+
+
+def explain_and_judge(state: StreamState) -> dict[str, BriefExplanation | JudgedState]:
+    """Explain a stream in short, and say its state."""
+    explanation = explain_briefly(state)
+    return {"explanation": explanation, "judged": judge(state, explanation)}
+
+
+def judge(state: StreamState, explanation: BriefExplanation) -> JudgedState:
+    """Say the state of a stream, by how it has moved lately, between two batches."""
+    explained = describe_briefly(state).model_copy(update={"explanation": explanation})
+    pace = state.aggregator.pace
+    found = judgement_of(explained, pace, now_ms=state.now().wall_ms)
+    return JudgedState(
+        state=found.state,
+        label=found.label,
+        tone=found.tone,
+        since_ms=found.since_ms,
+        marks_per_s=pace.marks_per_s if found.state in MOVES else 0.0,
     )
 
 

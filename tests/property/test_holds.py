@@ -1,6 +1,6 @@
 """Who held the watermark: what is stored, against brute force on random histories; and that it finds bugs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import pytest
@@ -12,6 +12,7 @@ from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.holds import Holds
 from tidegauge.aggregation.writers import Now
 from tidegauge.holds import Hold
+from tidegauge.marks import Mark
 from tidegauge.states import Clock
 
 _FOUND_WITHIN = 60
@@ -77,9 +78,9 @@ class _Endless(Holds):
     """Goes on where nobody waits any more."""
 
     def settle(
-        self, now: Now, before: int | None, reached: int | None, *, is_held: bool
+        self, now: Now, before: int | None, marks: Sequence[Mark], *, is_held: bool
     ) -> list[Hold]:
-        return super().settle(now, before, reached, is_held=is_held or reached is None)
+        return super().settle(now, before, marks, is_held=is_held or not marks)
 
 
 class _Uncounted(Holds):

@@ -62,7 +62,7 @@ class Service(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
         async def pass_it() -> None:
             listening = self.app.parts.clocks.listening
-            listening.go_on_from(listening.now_ms() + milliseconds)
+            listening.go_on_from(listening.stamp() + milliseconds)
 
         self._thread.run(pass_it())
 
@@ -71,7 +71,7 @@ class Service(httpx.BaseTransport, httpx.AsyncBaseTransport):
             request.method, request.url, headers=request.headers, stream=_Pieces(request)
         )
         answer = await self._transport.handle_async_request(sent)
-        body = await answer.aread()
+        body = b"".join([part async for part in answer.aiter_raw()])
         return httpx.Response(answer.status_code, headers=answer.headers, content=body)
 
 

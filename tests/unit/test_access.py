@@ -46,6 +46,7 @@ NEEDED = {
     f"GET {_STREAM}/tail": SEE,
     f"GET {_STREAM}/marks": SEE,
     f"GET {_STREAM}/marks/at": SEE,
+    f"GET {_STREAM}/marks/history": SEE,
     f"GET {_STREAM}/holds": ANY,
     f"POST {_STREAM}/events": "write",
     f"POST {_STREAM}/segments/{{segment}}/events": "write",

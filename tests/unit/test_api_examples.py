@@ -21,6 +21,7 @@ CHANGING = {
     "finished_ms",
     "id",
     "marked_ms",
+    "marks_per_s",
     "now_ms",
     "opened_ms",
     "sealed_ms",

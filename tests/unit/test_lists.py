@@ -185,6 +185,7 @@ def test_a_list_of_streams_says_in_short_who_holds_them(held: Api) -> None:
         "next_expiry_ms": explained["next_expiry_ms"],
         "hint": None,
     }
+    assert listed.pop("judged") == held.get("watermark")["judged"]
     whole = held.client.get(held.path).json()
     shared = [
         "stream",

@@ -84,12 +84,16 @@ class Began(NamedTuple):
 
 
 class Paced(NamedTuple):
-    """How far apart the marks of a stream are."""
+    """How a watermark has moved lately, each a mean of passes that made marks."""
 
     mean_ms: float | None = None
-    """In listening time; None before the second mark."""
+    """Listening time between two; None before the second."""
     marked_ms: int | None = None
     """Listening time of the latest."""
+    marks: float = 1.0
+    """How many marks one makes."""
+    gain: float | None = None
+    """Event time gained in one unit of listening time; None before the second."""
 
 
 class ClockState(NamedTuple):

@@ -8,12 +8,13 @@ hold alone, the span ends and the next one begins: with as few spans as can be, 
 Each pass looks at who moved since the one before it; a report costs an entry in a dictionary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tidegauge.aggregation.changes import Began, Paced
 from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.holds import Hold, HoldEnd
+from tidegauge.marks import Mark
 from tidegauge.states import Clock, patience_ms
 
 _DRIFT_MS = 1_000
@@ -21,7 +22,11 @@ _DRIFT_MS = 1_000
 LONG_MS = 60_000
 """A hold of so long is worth a line in the log."""
 _WEIGHT = 8
-"""The latest distance of marks counts for so much less than the mean."""
+"""The latest pass counts for so much less than the mean."""
+
+
+def _mean(before: float | None, sample: float) -> float:
+    return sample if before is None else before + (sample - before) / _WEIGHT
 
 
 class Holds:
@@ -35,7 +40,7 @@ class Holds:
     Attributes
     ----------
     paced
-        How far apart marks are, and when the latest one was made.
+        How the watermark has moved lately.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -108,18 +113,18 @@ class Holds:
         return ended
 
     def settle(
-        self, now: Now, before: int | None, reached: int | None, *, is_held: bool
+        self, now: Now, before: int | None, marks: Sequence[Mark], *, is_held: bool
     ) -> list[Hold]:
         """End the span that marks ended, and begin the next one, at the end of a pass.
 
-        ``reached`` is the new watermark; None if the former one still stands.
+        ``before`` is the watermark that stood.
         """
         ended: list[Hold] = []
-        if reached is not None:
+        if marks:
             self._progress.moved = {}
-            ended = self._close(now, before, reached=reached)
+            ended = self._close(now, before, reached=marks[-1].lower)
             self._clocks.held = None
-            self.paced = self._paced(now)
+            self.paced = self._paced(now, before, marks)
         elif self._clocks.held is not None and not is_held:
             ended = self._close(now, before, end="quiet")
             self._clocks.held = None
@@ -157,15 +162,19 @@ class Holds:
         self._count = len(self._progress.holders)
         self._told = of is not None and self._told
 
-    def _paced(self, now: Now) -> Paced:
-        """Take the distance of a mark into the mean; one for which it was held or quiet is cut short."""
-        mean_ms, marked_ms = self.paced
-        if marked_ms is not None:
-            sample_ms = min(now.listening_ms - marked_ms, self.patience_ms)
-            mean_ms = (
-                sample_ms if mean_ms is None else mean_ms + (sample_ms - mean_ms) / _WEIGHT
-            )
-        return Paced(mean_ms, now.listening_ms)
+    def _paced(self, now: Now, before: int | None, marks: Sequence[Mark]) -> Paced:
+        """Take marks into the means; a time for which the watermark was held or quiet is cut short."""
+        paced = self.paced
+        if paced.marked_ms is None or before is None:
+            return paced._replace(marked_ms=now.listening_ms)
+        passed_ms = now.listening_ms - paced.marked_ms
+        gain = (marks[-1].lower - before) / max(1, passed_ms)
+        return Paced(
+            _mean(paced.mean_ms, min(passed_ms, self.patience_ms)),
+            now.listening_ms,
+            _mean(paced.marks, len(marks)),
+            _mean(paced.gain, gain),
+        )
 
     def _close(
         self,

@@ -102,7 +102,7 @@ class Passes:
     def _settle_holds(
         self, settings: StreamSettings, now: Now, before: int | None, marks: list[Mark]
     ) -> list[Hold]:
-        progress, reached = self._progress, marks[-1].lower if marks else None
+        progress = self._progress
         is_allowed = self._marking.is_allowed(settings.min_writers) and not self._marking.final
         is_held = is_allowed and bool(progress.ahead and progress.holders)
-        return self.holds.settle(now, before, reached, is_held=is_held)
+        return self.holds.settle(now, before, marks, is_held=is_held)

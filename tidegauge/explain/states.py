@@ -61,6 +61,8 @@ _TO_BLAME: Mapping[State, frozenset[WriterState]] = {
 }
 _RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
 
+MOVES: frozenset[State] = frozenset({"moving", "catching", "late"})
+"""Those in which marks are made."""
 _HOLDING = frozenset({"holding", "joining"})
 """The reasons for which somebody keeps the watermark where it is."""
 _RED_AFTER_MS = 60_000
@@ -153,6 +155,22 @@ class Pace:
     distance_ms: float | None = None
     gain: float | None = None
     marks_per_s: float = 0.0
+
+
+class Judged(Protocol):
+    """A state that was decided, and since when."""
+
+    @property
+    def state(self) -> State:
+        """What it is."""
+
+    @property
+    def label(self) -> str:
+        """What people read."""
+
+    @property
+    def since_ms(self) -> int | None:
+        """Wall clock since when the watermark stands, where that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,28 +290,28 @@ def is_holding(reason: Reason, waiting: Waiting) -> bool:
     return reason in _HOLDING and not is_silent(waiting)
 
 
-def trouble_first(judgements: Mapping[str, Judgement]) -> list[str]:
+def trouble_first(judgements: Mapping[str, Judged]) -> list[str]:
     """Return the order of streams: trouble first, then those that stand for the longest, then by name."""
-    forever = 2**63
-
-    def rank(name: str) -> tuple[int, int, str]:
-        judgement = judgements[name]
-        stands = judgement.since_ms if judgement.since_ms is not None else forever
-        return _RANKS[judgement.state], stands, name
-
-    return sorted(judgements, key=rank)
+    return sorted(judgements, key=lambda name: rank_of(judgements[name], name))
 
 
-def describe_state(stream: Stream, judgement: Judgement, *, now_ms: int) -> str:
+def rank_of(judged: Judged, name: str) -> tuple[int, int, str]:
+    """Return the order of a stream among others; see `trouble_first`."""
+    stands = judged.since_ms if judged.since_ms is not None else 2**63
+    return _RANKS[judged.state], stands, name
+
+
+def describe_state(stream: Stream, judgement: Judged, *, now_ms: int) -> str:
     """Return the state of a stream in a line, such as ``held by gateway-7 and 2 more for 53s``."""
     words = judgement.label
     explanation = stream.explanation
-    if judgement.is_held and explanation is not None and explanation.holder is not None:
+    is_held = judgement.state == "held"
+    if is_held and explanation is not None and explanation.holder is not None:
         more = explanation.holder_count - 1
         words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
     if judgement.since_ms is not None and judgement.since_ms <= now_ms:
         words += f" for {describe_span(now_ms - judgement.since_ms)}"
-    is_odd = judgement.is_held and explanation is not None and explanation.hint is not None
+    is_odd = is_held and explanation is not None and explanation.hint is not None
     return f"{words}, {LABELS['odd']}" if is_odd else words
 
 

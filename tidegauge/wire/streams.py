@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from tidegauge.explain.states import State, Tone
 from tidegauge.holds import HoldEnd
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
@@ -387,6 +388,18 @@ class BriefExplanation(Answer):
     )
 
 
+class JudgedState(Answer):
+    """The state of a stream, in the words that all pages and commands share."""
+
+    state: State = Field(description="In one word.")
+    label: str = Field(description="What people read.")
+    tone: Tone = Field(description="How bad it is.")
+    since_ms: int | None = Field(
+        description="Wall clock since when it stands, ms; null where that does not matter."
+    )
+    marks_per_s: float = Field(description="Marks a second lately; 0 while it stands.")
+
+
 class _StreamEntry(StreamFacts):
     stream: str = Field(description="scope/stream.")
     created_ms: int = Field(description="Wall clock of its creation, ms.")
@@ -402,6 +415,9 @@ class _StreamEntry(StreamFacts):
     explanation: BriefExplanation | None = Field(
         None,
         description="In lists, with `explain`; null without.",
+    )
+    judged: JudgedState | None = Field(
+        None, description="The state, in lists with `explain`; null without."
     )
 
 
@@ -453,6 +469,39 @@ class BriefStreamList(Answer):
 
     streams: list[StreamBrief] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
+
+
+class JudgedStreamList(BriefStreamList):
+    """``GET /v1/streams?order=trouble``."""
+
+    streams: list[StreamBrief] = Field(
+        description="Trouble first; among equals, those that have stood longest."
+    )
+    counts: dict[State, int] = Field(
+        description="Number of streams in each state, whatever `state` asks for."
+    )
+    judged_ms: int = Field(description="Wall clock at which the states were decided, ms.")
+    more: bool = Field(description="Whether there are more than `limit`.")
+
+
+class MarkHistory(StreamFacts):
+    """``GET {stream}/marks/history``: columns with one entry for each step that has a mark, oldest first."""
+
+    marked_ms: list[int] = Field(description="Wall clock of the last mark of the step, ms.")
+    revision: list[int] = Field(description="Its revision.")
+    lower: list[int] = Field(description="The watermark from then on, ms.")
+    upper: list[int] = Field(description="How far writers had noted time, ms.")
+    age_ms: list[int | None] = Field(
+        description="How old the watermark became at most; null where a mark before was thinned "
+        "out, and where times do not follow the clock."
+    )
+    stood_ms: list[int | None] = Field(
+        description="How long it stood at most; null where a mark before was thinned out."
+    )
+    sealed_ms: int | None = Field(
+        description="Wall clock of the final mark, ms; null before it."
+    )
     now_ms: int = Field(description="Wall clock of the service, ms.")
 
 

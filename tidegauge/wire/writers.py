@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from tidegauge.explain.first_steps import addressed
 from tidegauge.explain.sentences import in_full
 from tidegauge.states import Clock, Reason, StandBy, WriterState
-from tidegauge.wire.streams import HELD, NOT_ENDED, SILENT, MarkInfo, StreamFacts
+from tidegauge.wire.streams import HELD, NOT_ENDED, SILENT, JudgedState, MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 _OF_A_REPORT = "Of a report, ms: nothing that the writer will write is older."
@@ -238,6 +238,7 @@ class Watermark(StreamFacts):
 
     stream: str = Field(description="scope/stream.")
     mark: MarkInfo | None = Field(description="The newest mark.")
+    judged: JudgedState | None = Field(None, description="The state of the stream.")
     explanation: ExplanationInfo = Field(description="Why it is where it is.")
 
     def addressed(self, url: str) -> Self:

@@ -8,8 +8,6 @@ from controller.http import routing
 from controller.http.calls.streams import ONE
 from controller.store.holds import read_held
 from controller.streams import history
-from tidegauge.errors import InvalidRequestError
-from tidegauge.event_time import parse_event_time
 from tidegauge.wire.streams import HeldStreamList, HoldInfo, HoldList
 
 router = APIRouter(route_class=routing.StrictRoute, tags=["holds"])
@@ -43,8 +41,8 @@ async def list_holds(
         database,
         state,
         current,
-        since_ms=_wall_ms(since, "since", 0),
-        until_ms=_wall_ms(until, "until", now.wall_ms + 1),
+        since_ms=routing.wall_ms(since, "since", 0),
+        until_ms=routing.wall_ms(until, "until", now.wall_ms + 1),
         before=routing.read_cursor(cursor, int),
         limit=limit + 1,
     )
@@ -71,19 +69,13 @@ async def list_held_streams(
 ) -> HeldStreamList:
     """List the streams whose watermarks were held, the most held first, in scopes where the caller has a role."""
     now_ms = clocks.now().wall_ms
-    since_ms, until_ms = _wall_ms(since, "since", 0), _wall_ms(until, "until", now_ms + 1)
+    since_ms, until_ms = (
+        routing.wall_ms(since, "since", 0),
+        routing.wall_ms(until, "until", now_ms + 1),
+    )
     stored = await database.read(
         lambda connection: read_held(connection, since_ms=since_ms, until_ms=until_ms)
     )
     held = await listing.held(stored, since_ms=since_ms, until_ms=until_ms, of=caller.roles)
     held.sort(key=lambda one: (-one.held_ms, one.stream))
     return HeldStreamList(streams=held[:limit], now_ms=now_ms)
-
-
-def _wall_ms(text: str | None, field: str, default: int) -> int:
-    if text is None:
-        return default
-    try:
-        return parse_event_time(text)
-    except ValueError as error:
-        raise InvalidRequestError.of(field, str(error)) from error

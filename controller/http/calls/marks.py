@@ -6,18 +6,29 @@ from fastapi import APIRouter, Query, Request, Response
 
 from controller.http import routing
 from controller.streams import history
+from controller.streams.lifecycle import explain_briefly, judge
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.event_time import parse_event_time
+from tidegauge.explain.explanation import Explanation
 from tidegauge.lattice import UnknownSegmentError
 from tidegauge.positions import parse_position
 from tidegauge.topology import Position
-from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
+from tidegauge.wire.streams import (
+    JudgedState,
+    MarkHistory,
+    MarkInfo,
+    MarkList,
+    MarksAtPosition,
+    MarksAtTime,
+    Tail,
+)
 from tidegauge.wire.values import Between, Integer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
 router = APIRouter(route_class=routing.StrictRoute, tags=["marks"])
 ONE = "/v1/streams/{scope}/{stream}"
+_MOST_STEPS = 2_000
 _Revision = Annotated[
     Integer, Between(0), Query(description="The newest revision that is known.")
 ]
@@ -38,13 +49,16 @@ _PositionText = Annotated[
 @router.get(ONE + "/watermark")
 async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> Watermark:
     """Say where event time stands, and why."""
-    explanation = await sequencer.read(
-        lambda: state.aggregator.inspect(state.now()).explain(
-            hot=state.load.hot_until_ms, odd_event=state.odd_event
-        )
-    )
+
+    def explain() -> tuple[Explanation, JudgedState]:
+        seen, hot = state.aggregator.inspect(state.now()), state.load.hot_until_ms
+        explanation = seen.explain(hot=hot, odd_event=state.odd_event)
+        return explanation, judge(state, explain_briefly(state))
+
+    explanation, judged = await sequencer.read(explain)
     return Watermark(
         stream=str(state.identity.name),
+        judged=judged,
         mark=None if state.published.mark is None else MarkInfo.of(state.published.mark),
         explanation=ExplanationInfo.model_validate(explanation, from_attributes=True),
         **routing.stream_facts(state),
@@ -110,6 +124,40 @@ async def marks(
         marks=[MarkInfo.of(mark) for mark in news],
         now_ms=state.now().wall_ms,
         **routing.stream_facts(state),
+    )
+
+
+@router.get(ONE + "/marks/history")
+async def mark_history(
+    database: routing.DatabaseOf,
+    state: routing.StreamOf,
+    since: Annotated[
+        str,
+        Query(
+            description="Wall clock: ms, or RFC 3339 with a zone. The mark in force then is the first."
+        ),
+    ],
+    until: Annotated[
+        str | None, Query(description="Wall clock, as `since`; left out: up to now.")
+    ] = None,
+    step_ms: Annotated[
+        Integer, Between(1), Query(description="Length of a step of wall clock, ms.")
+    ] = 1_000,
+) -> MarkHistory:
+    """List when the watermark was where, one entry for each step of wall clock: at most 2 000 steps."""
+    now_ms = state.now().wall_ms
+    since_ms = routing.wall_ms(since, "since", 0)
+    until_ms = routing.wall_ms(until, "until", now_ms)
+    if (until_ms - since_ms) // step_ms > _MOST_STEPS:
+        least = -(-(until_ms - since_ms) // _MOST_STEPS)
+        raise InvalidRequestError.of(
+            "step_ms", f"these are more than {_MOST_STEPS} steps; send {least} or more"
+        )
+    columns = await history.steps_of(database, state, since_ms, until_ms, step_ms)
+    newest = state.published.mark
+    sealed_ms = newest.marked_ms if newest is not None and newest.final else None
+    return MarkHistory(
+        **columns._asdict(), sealed_ms=sealed_ms, now_ms=now_ms, **routing.stream_facts(state)
     )
 
 

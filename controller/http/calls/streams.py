@@ -1,14 +1,17 @@
 """Calls about streams: create, describe, change, list, scale, truncate, seal, delete."""
 
+import gzip
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from controller.http import routing
+from controller.overview import Asked
 from controller.streams import lifecycle
 from controller.streams.truncation import truncate_at_cut, truncate_at_time
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
+from tidegauge.explain.states import State
 from tidegauge.names import StreamName
 from tidegauge.wire import streams as wire
 
@@ -78,28 +81,73 @@ async def delete_stream(sequencer: routing.SequencerOf, state: routing.StreamOf)
     await sequencer.submit(partial(lifecycle.delete_stream, state=state))
 
 
-@router.get("/v1/streams", response_model=wire.StreamList | wire.BriefStreamList)
-async def list_streams(
-    listing: routing.ListingOf,
-    clocks: routing.ClocksOf,
+async def _asked(
     caller: routing.CallerOf,
+    order: Annotated[
+        Literal["name", "trouble"],
+        Query(
+            description="`trouble`: one page, trouble first, brief and explained; it may be as old "
+            "as `judged_ms` says."
+        ),
+    ] = "name",
+    q: Annotated[
+        str,
+        Query(
+            max_length=255,
+            description="With `order=trouble`: part of the name of a stream, or of the writer that "
+            "holds it.",
+        ),
+    ] = "",
+    state: Annotated[
+        State | None, Query(description="With `order=trouble`: only streams in this state.")
+    ] = None,
+    *,
+    limit: routing.Limit = 100,
+    cursor: routing.Cursor = None,
+) -> Asked:
+    """Read who asks for a list, and in which order."""
+    if order == "trouble":
+        if cursor is not None:
+            raise InvalidRequestError.of("cursor", "order=trouble has one page; leave it out")
+        return Asked(caller, limit, q.lower(), state)
+    if q or state is not None:
+        name = "q" if q else "state"
+        raise InvalidRequestError.of(name, "is for order=trouble; send that, too")
+    return Asked(caller, limit, trouble=False)
+
+
+@router.get(
+    "/v1/streams",
+    response_model=wire.StreamList | wire.BriefStreamList | wire.JudgedStreamList,
+)
+async def list_streams(
+    request: Request,
+    listing: routing.ListingOf,
+    overview: routing.OverviewOf,
+    asked: Annotated[Asked, Depends(_asked)],
     *,
     brief: Annotated[bool, Query(description="Leave settings and segments out.")] = False,
     explain: Annotated[
         bool, Query(description="Say of each stream in short why its watermark is where it is.")
     ] = False,
-    limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
 ) -> Response:
-    """List streams in order of name, those in scopes where the caller has a role."""
-    after, of = routing.read_cursor(cursor, StreamName.parse), caller.roles
+    """List streams in order of name, or trouble first, those in scopes where the caller has a role."""
+    if asked.trouble:
+        page, headers = await overview.page(asked), {"vary": "accept-encoding"}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["content-encoding"] = "gzip"
+        else:
+            page = gzip.decompress(page)
+        return Response(page, media_type="application/json", headers=headers)
+    after, of = routing.read_cursor(cursor, StreamName.parse), asked.caller.roles
     pages: Any = listing.streams_in_short if brief else listing.streams
-    listed, more = await pages(after, limit, of=of)
+    listed, more = await pages(after, asked.limit, of=of)
     answer = wire.BriefStreamList if brief else wire.StreamList
     found = answer.model_construct(
         streams=await listing.explained(listed) if explain else listed,
         cursor=routing.write_cursor(listed[-1].stream) if more else None,
-        now_ms=clocks.now().wall_ms,
+        now_ms=overview.now_ms,
     )
     # FastAPI would make a document of a thousand streams first, and JSON of that.
     return Response(found.model_dump_json(), media_type="application/json")
