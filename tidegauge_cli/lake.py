@@ -10,9 +10,9 @@ import typer
 from pydantic_core import to_json
 
 from tidegauge.errors import TidegaugeError
-from tidegauge.event_time import describe_span, parse_event_time
+from tidegauge.event_time import describe_span, is_date
 from tidegauge.extras import needs_extra
-from tidegauge_cli.options import Json, Timeout, reading
+from tidegauge_cli.options import Json, Timeout, reading, typed_time
 from tidegauge_cli.tables import describe_time
 
 if TYPE_CHECKING:
@@ -40,9 +40,18 @@ def table(
     wait: Annotated[
         int | None,
         typer.Option(
-            parser=reading(partial(parse_event_time, up=True)),
+            parser=reading(partial(typed_time, up=True)),
             metavar="TIME",
             help="Wait until the table is complete until this event time, and show the first version that is.",
+        ),
+    ] = None,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            parser=reading(partial(typed_time, up=True)),
+            metavar="TIME",
+            help="Show which version was the first to be complete until this event time, when it was "
+            "committed, and by which job.",
         ),
     ] = None,
     timeout: Timeout = None,
@@ -54,9 +63,12 @@ def table(
     if timeout is not None and wait is None:
         msg = "needs --wait TIME, which it ends"
         raise typer.BadParameter(msg, param_hint="--timeout")
+    if at is not None and wait is not None:
+        msg = "looks back, --wait looks forward; give one of them"
+        raise typer.BadParameter(msg, param_hint="--at")
     try:
         with needs_extra("tidegauge table", extra="tables"):
-            from tidegauge.tables import newest_note, wait_for  # noqa: PLC0415 (no help needs it)
+            from tidegauge.tables import first_note, newest_note, wait_for  # noqa: PLC0415 (no help needs it)
 
             place: dict[str, Any] = {
                 "catalog": properties(catalog),
@@ -68,6 +80,9 @@ def table(
                 lines = [
                     f"{table} is complete until {describe_time(wait)} at version {version}"
                 ]
+            elif at is not None:
+                found = first_note(table, at, **place)
+                answer, lines = _answer(table, found), _lines_at(table, found, at)
             else:
                 found = newest_note(table, **place)
                 answer, lines = _answer(table, found), _lines(table, found)
@@ -95,6 +110,17 @@ def _answer(table: str, found: "Commit | None") -> dict[str, object]:
         "committed_at": found.at,
         **found.note.model_dump(include={"final", "job", "query", "batch"}),
     }
+
+
+def _lines_at(table: str, found: "Commit | None", time: int) -> list[str]:
+    if found is None or found.note is None:
+        return [f"{table} is not complete until {describe_time(time)}"]
+    later = f", {describe_span(found.at - time)} later" if is_date(time) else ""
+    return [
+        f"complete until {describe_time(time)}",
+        f"at version     {found.version}, committed {describe_time(found.at)}{later}",
+        f"by job         {found.note.job}",
+    ]
 
 
 def _lines(table: str, found: "Commit | None") -> list[str]:

@@ -42,6 +42,14 @@ SESSIONS = {
         $ table hourly --wait -5 --json
         {…"version": 0…}
         """,
+    "it finds when it was complete until a time, and by whom": """
+        $ table hourly --at 1001
+        …complete until 1001…version 2, committed 20…by job…nightly…
+        $ table hourly --at 1970-01-01T00:01Z
+        hourly is not complete until 60000
+        $ table hourly --at 1 --wait 1
+        2> …give one of them… [2]
+        """,
     "it gives up waiting": """
         $ table hourly --wait 2001 --timeout 1ms
         …is not complete until 2001: it is complete until 2000… [1]

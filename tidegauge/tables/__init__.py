@@ -13,6 +13,7 @@ if typing.TYPE_CHECKING:
     from tidegauge.intervals import GoneError, Interval, TooManyIntervalsError
     from tidegauge.tables.asking import (
         complete_until,
+        first_note,
         newest_note,
         note,
         version_at,
@@ -31,7 +32,7 @@ if typing.TYPE_CHECKING:
     from tidegauge.tables.notes import Note
     from tidegauge.tables.work import WorkList
 else:
-    _ASKING = ["complete_until", "newest_note", "note", "version_at", "wait_for"]
+    _ASKING = ["complete_until", "first_note", "newest_note", "note", "version_at", "wait_for"]
     _ERRORS = [
         "IncompleteTableError",
         "InvalidNoteError",
@@ -69,6 +70,7 @@ __all__ = [
     "UnreadableTableError",
     "WorkList",
     "complete_until",
+    "first_note",
     "intervals",
     "newest_note",
     "note",

@@ -79,6 +79,21 @@ def newest_note(
     return _in_effect(open_log(table, storage_options=storage_options, catalog=catalog))
 
 
+def first_note(
+    table: str,
+    time: int,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    catalog: Mapping[str, str] | None = None,
+) -> Commit | None:
+    """Find the commit with which a table was complete until a time, ms; None if it is not.
+
+    Parameters and errors are those of `version_at`.
+    """
+    log = open_log(table, storage_options=storage_options, catalog=catalog)
+    return _first_complete(log, time)
+
+
 def note(
     until: int | datetime | None,
     *,
@@ -239,9 +254,13 @@ def _in_effect(log: TableLog) -> Commit | None:
 
 
 def _version_at(log: TableLog, time: int) -> int | None:
-    check_jobs(log.name, log.newest_first())
-    commit = first_complete(log.name, time, log.newest_first())
+    commit = _first_complete(log, time)
     return None if commit is None else commit.version
+
+
+def _first_complete(log: TableLog, time: int) -> Commit | None:
+    check_jobs(log.name, log.newest_first())
+    return first_complete(log.name, time, log.newest_first())
 
 
 def _span(timeout: float | timedelta) -> timedelta:
