@@ -66,6 +66,16 @@ ROWS: dict[str, list[Panel]] = {
             "How long a writer has waited for another one: `tidegauge why` names it. How long no "
             "writer has reported, so that no writer expires.",
         ),
+        _panel(
+            "Share of the time held",
+            "percentunit",
+            {
+                "{{stream}}": "topk(20, sum by (stream) "
+                f"({_rate('tidegauge_stream_hold_seconds_total', _CHOSEN)})) > 0"
+            },
+            "How much of the time writers held the watermark for longer than usual: "
+            "`tidegauge why STREAM --since 12h` names them.",
+        ),
         _panel("Writers", "short", {"{{state}}": "sum by (state) (tidegauge_writers)"}),
         _panel(
             "Marks and expirations",
