@@ -43,6 +43,7 @@ from tests.simulation.ledger import DEAD_AFTER_MS
 from tidegauge import groups, windows
 from tidegauge.aggregation.acceptance import Acceptance
 from tidegauge.aggregation.clocks import HoldClock
+from tidegauge.aggregation.holds import Holds
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.passes import Passes
 from tidegauge.aggregation.running_cut import RunningCut
@@ -794,3 +795,27 @@ def truncation_forgets_earlier_ones() -> Any:
         return read(connection, key)._replace(cut={})
 
     return _in(truncation, "read_truncation", read_nothing)
+
+
+@_defect("held by another", controllers=3)
+def newcomer_is_blamed() -> Any:
+    """A writer that comes while the watermark is held is taken for one that has held it all along."""
+    look = Holds.look
+
+    def look_at_equals(self: Holds, *args: Any, **found: Any) -> Any:
+        self._newcomers.clear()
+        return look(self, *args, **found)
+
+    return _in(Holds, "look", look_at_equals)
+
+
+@_defect("held by another", controllers=3)
+def holder_after_a_take_over_held_before() -> Any:
+    """Who holds the watermark when a controller takes over is taken for one that has held it all along."""
+    restore = Holds.restore
+
+    def restore_all(self: Holds, paced: Any) -> None:
+        restore(self, paced)
+        self._newcomers.clear()
+
+    return _in(Holds, "restore", restore_all)

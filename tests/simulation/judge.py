@@ -392,6 +392,7 @@ async def judge_all(world: World) -> list[str]:
     before = {book.name: await look(world, book) for book in books}
     for book in books:
         faults += judge(world, book, before[book.name])
+        faults += await _judge_holds(world, book)
     for group in world.ledger.groups.values():
         faults += await _judge_needs(world, group, before[group.stream.name])
     faults += await _judge_leaving(world)
@@ -402,6 +403,15 @@ async def judge_all(world: World) -> list[str]:
     for book in books:
         faults += _judge_new_start(book, before[book.name], await look(world, book))
     return faults
+
+
+async def _judge_holds(world: World, book: StreamBook) -> list[str]:
+    client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+    async with aclosing(client):
+        await client.holds()
+        info = await client.describe()
+    now_s = world.loop.time()
+    return world.passes.judge(book.name, info.stream_id, world.disk, now_s=now_s)
 
 
 async def _judge_leaving(world: World) -> list[str]:

@@ -134,7 +134,8 @@ def staged(
             world = World(loop, choices, controllers=verdict.wanted.controllers)
             log.world = world
             defaults["transport"] = world.network
-            yield world
+            with world.passes.followed():
+                yield world
             verdict.requests = world.network.requests
             verdict.transactions = world.disk.transactions
             verdict.happened, verdict.virtual_s = choices.happened, loop.time()

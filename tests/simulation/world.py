@@ -10,6 +10,7 @@ from tests.simulation.choices import Choices
 from tests.simulation.clocks import Errors
 from tests.simulation.cluster import Controller
 from tests.simulation.disk import Disk
+from tests.simulation.holds import Passes
 from tests.simulation.kernel import Node, SimulatedLoop
 from tests.simulation.ledger import GroupBook, Ledger, StreamBook
 from tests.simulation.network import Network
@@ -54,6 +55,7 @@ class World:
         ]
         self.programs: list[Program] = []
         self.ledger = Ledger()
+        self.passes = Passes()
         self.is_writing = self.is_reading = True
         self.is_calm = self.is_over = self.is_about_leases = self.loses_changes = False
         self.favoured: list[str] = []
