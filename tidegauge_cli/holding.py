@@ -82,7 +82,7 @@ def _has_reached(watermark: int | None, time: int) -> bool:
 
 
 def _table_of_streams(streams: Iterable[HeldStream]) -> Listing:
-    listing = Listing(stream=0, held=0, spans=3, longest=1, writer=0, **{"from": 2})
+    listing = Listing(stream=0, held=0, spans=2, longest=1, writer=0, **{"from, UTC": 0})
     for one in streams:
         first = one.longest
         lasted = describe_span(first.until_ms - first.since_ms)
@@ -92,23 +92,21 @@ def _table_of_streams(streams: Iterable[HeldStream]) -> Listing:
             str(one.spans),
             lasted,
             _who(first),
-            _wall(first.since_ms),
+            _brief(first.since_ms),
         )
     return listing
 
 
 def _table_of_holds(holds: Iterable[HoldInfo]) -> Listing:
-    ranks = {"from": 0, "for": 0, "event time": 2, "held by": 0, "reports": 3, "end": 1}
-    listing = Listing(**ranks)
-    listing.shortens, listing.wraps = "event time", "end"
+    listing = Listing(**{"from, UTC": 0, "for": 0, "event time": 1, "held by": 0, "how": 0})
+    listing.wraps = "how"
     for one in holds:
         listing.add(
-            _wall(one.since_ms),
+            _brief(one.since_ms),
             describe_span(one.until_ms - one.since_ms),
-            describe_time(one.watermark),
+            describe_time(None) if one.watermark is None else _brief(one.watermark)[:11],
             _who(one),
-            "reporting" if one.reported else "silent",
-            _ENDS[one.end] + _of_which(one),
+            f"{'reporting' if one.reported else 'silent'}; {_ENDS[one.end]}{_of_which(one)}",
         )
     return listing
 
@@ -154,6 +152,11 @@ def _of_which(one: HoldInfo) -> str:
     if one.unheard_ms:
         parts.append(f"the service took no reports for {describe_span(one.unheard_ms)}")
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _brief(ms: int) -> str:
+    """Show a time as month, day and time of day, in UTC."""
+    return describe_event_time(ms).replace("T", " ")[5:19] if is_date(ms) else str(ms)
 
 
 def _wall(ms: int, near_ms: int | None = None) -> str:
