@@ -14,7 +14,7 @@ class Hold(msgspec.Struct, frozen=True):
     """A span in which one writer held the watermark throughout; rule 8b.2."""
 
     number: int
-    """Listening time at its end, ms: rises from span to span of a stream."""
+    """Rises by one from span to span of a stream."""
     since_ms: int
     """Wall clock, as the next two."""
     until_ms: int

@@ -230,6 +230,8 @@ def check(night: Night, current: Hold | None) -> int:
     """
     stored = [*night.holds, *([] if current is None else [current])]
     assert all((hold.end is None) is (hold is current) for hold in stored), "ended, or not"
+    numbers = [hold.number for hold in stored]
+    assert numbers == list(range(1, len(stored) + 1)), "numbers are left out, or given twice"
     used = 0
     for run in runs_of(night.samples):
         mine = [hold for hold in stored if _is_within(hold, run)]
@@ -240,8 +242,8 @@ def check(night: Night, current: Hold | None) -> int:
 
 
 def _is_within(hold: Hold, run: Run) -> bool:
-    first, last = run.began.listening_ms, run.after.now.listening_ms
-    return hold.began_ms == run.began.wall_ms and first < hold.number <= last
+    began_ms, until_ms = run.began.wall_ms, run.after.now.wall_ms
+    return hold.began_ms == began_ms and began_ms < hold.until_ms <= until_ms
 
 
 def _check_run(run: Run, spans: list[Hold], *, is_whole: bool) -> None:

@@ -75,7 +75,8 @@ class Passes:
         )
         from_ms = clocks.true_ms() - 1_000 * (now_s - disk.went_back_s)
         faults, span, held = list[str](), None, list[Pass]()
-        for one in self._seen.get(stream_id, ()):
+        # A controller that hangs may hear late of a commit.
+        for one in sorted(self._seen.get(stream_id, ()), key=lambda one: one.true_ms):
             if one.true_ms <= from_ms:
                 continue
             for hold in one.ended:

@@ -84,7 +84,7 @@ class Began(NamedTuple):
 
 
 class Paced(NamedTuple):
-    """How a watermark has moved lately, each a mean of passes that made marks."""
+    """How a watermark has moved lately, each a mean of passes that made marks, and how often it was held."""
 
     mean_ms: float | None = None
     """Listening time between two; None before the second."""
@@ -94,6 +94,8 @@ class Paced(NamedTuple):
     """How many marks one makes."""
     gain: float | None = None
     """Event time gained in one unit of listening time; None before the second."""
+    spans: int = 0
+    """How many spans were stored so far: the number of the latest."""
 
 
 class ClockState(NamedTuple):

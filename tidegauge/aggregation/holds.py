@@ -40,7 +40,7 @@ class Holds:
     Attributes
     ----------
     paced
-        How the watermark has moved lately.
+        How the watermark has moved lately, and how many spans were stored.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -174,6 +174,7 @@ class Holds:
             now.listening_ms,
             _mean(paced.marks, len(marks)),
             _mean(paced.gain, gain),
+            paced.spans,
         )
 
     def _close(
@@ -205,10 +206,13 @@ class Holds:
         if writer is None:
             return []
         unheard_ms = until_ms - since_ms - passed_ms
+        number = self.paced.spans + 1
+        if not goes_on:
+            self.paced = self.paced._replace(spans=number)
         last_ms = now.listening_ms + goes_on
         return [
             Hold(
-                number=now.listening_ms,
+                number=number,
                 since_ms=since_ms,
                 until_ms=until_ms,
                 began_ms=began_ms,
