@@ -99,7 +99,7 @@ class Process:
         """Why this controller serves no streams: another one does, or nobody."""
         if self.is_taking_over:
             return READING
-        holder = self.right.holder or "a controller without a URL, or none,"
+        holder = self.right.holder or "a controller without a URL of its own, or none,"
         return f"this controller stands by; {holder} holds the database"
 
     def begin_to_end(self) -> None:

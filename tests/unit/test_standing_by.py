@@ -22,6 +22,10 @@ def test_a_standby_says_once_that_the_holder_has_its_own_address(
         f"another controller holds the database, and has the --advertise-url {holder.url} of this "
         "one: give each controller a URL of its own"
     )
+    said_to_callers = standby.app.process.standby
+    assert (
+        "a controller without a URL of its own, or none, holds the database" in said_to_callers
+    )
 
 
 def test_a_controller_that_was_killed_finds_its_own_row_without_a_warning(
