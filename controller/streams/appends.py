@@ -24,6 +24,7 @@ from tidegauge.errors import (
     InvalidRequestError,
     SegmentSealedError,
     StreamSealedError,
+    UnavailableError,
     UnknownStreamSegmentError,
     UnknownWriterError,
 )
@@ -33,6 +34,8 @@ from tidegauge.scaling import continuation
 from tidegauge.topology import Position
 from tidegauge.wire.streams import SegmentInfo
 from tidegauge.wire.writers import NoteTime
+
+_READ_BACK = "what the database holds was read again meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +205,13 @@ async def append_once_by_key(
     """Append routed events unless this idempotency key was answered before.
 
     The race: two requests with one key. Each reads the disk before its batch and memory
-    within it, so that one is stored and the other gets its answer; should memory have lost the
-    key in between, the primary key of the table refuses the second.
+    within it, so that one is stored and the other gets its answer. Memory that was read back in
+    between has lost the key, which the disk may have by now: then the call is to be repeated.
     """
     digest = blake2b(body, digest_size=16)
     digest.update(repr((source.writer, source.note_time)).encode())
     fingerprint, stream_key = digest.hexdigest(), state.identity.key
+    log_then = state.embedded_log()
     on_disk = await database.read(
         partial(read_outcome, stream_key=stream_key, of=KeyedAnswer, name=idempotency_key)
     )
@@ -216,6 +220,8 @@ async def append_once_by_key(
         log = state.embedded_log()
         answer = on_disk or log.answered.get(idempotency_key)
         if answer is None:
+            if log is not log_then:
+                raise UnavailableError(_READ_BACK)
             position = append_routed(batch, state, routed, source)
             answer = KeyedAnswer(fingerprint, position, state.now().wall_ms)
             log.remember_answer(idempotency_key, answer)

@@ -91,6 +91,32 @@ def test_an_idempotency_key_of_a_failed_transaction_answers_nobody(database_url:
     run_with(database_url, repeat_later)
 
 
+def test_a_key_that_memory_lost_after_the_disk_was_asked_fails_that_call_alone(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    some = numbered(0, 2)
+
+    async def work(log: LogService) -> None:
+        await log.create(segments=1)
+        database, read = log.parts.database, log.parts.database.read
+
+        async def read_and_be_late(*given: Any, **options: Any) -> Any:
+            found = await read(*given, **options)
+            monkeypatch.setattr(database, "read", read)
+            assert await log.append_by_key(some, "one") == {0: 2}
+            await log.state.reload()
+            return found
+
+        monkeypatch.setattr(database, "read", read_and_be_late)
+        with pytest.raises(UnavailableError, match="read again meanwhile"):
+            await log.append_by_key(some, "one")
+        assert await log.append_by_key(some, "one") == {0: 2}
+        assert (await log.read(0))[1] == some
+
+    run_with(database_url, work)
+    assert "UNIQUE" not in caplog.text.upper()
+
+
 def test_a_stream_that_is_deleted_while_logs_are_looked_after_is_no_error(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
