@@ -278,12 +278,7 @@ class PostgresSession:
     A server that says nothing for as long as its patience is taken for one that is lost.
     """
 
-    def __init__(
-        self,
-        address: DatabaseAddress,
-        *,
-        patience_s: float,
-    ) -> None:
+    def __init__(self, address: DatabaseAddress, *, patience_s: float) -> None:
         self.name = str(address)
         self.server = ""
         """Which one it is connected to, as `server_of` finds when it connects."""
@@ -297,9 +292,7 @@ class PostgresSession:
         """Check the schema, and refuse a pooler that shows; raises `DatabaseUnusableError`."""
         try:
             with self._engine.connect() as other:
-                own = (
-                    self._connect()
-                )  # behind it, since the session is on the server of this one
+                own = self._connect()  # behind it: the session is on the server of this one
                 migration.check_newest(own, self.name)
                 migration.check_whole(own, self.name)
                 pids = [one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)]
@@ -462,17 +455,11 @@ def _make_engine(
     dial: Callable[..., ImpatientConnection] = ImpatientConnection.connect,
     connected: Callable[["psycopg.Connection[Any]"], None] = lambda _connection: None,
 ) -> Engine:
-    name = options.pop("name", _CONNECTED["application_name"])
-    prepare_after = options.pop("prepare", _PREPARE_AFTER)
-    engine = create_engine(
-        address.url,
-        connect_args={
-            **_CONNECTED,
-            "application_name": name,
-            "prepare_threshold": prepare_after,
-        },
-        **options,
-    )
+    own = {
+        "application_name": options.pop("name", _CONNECTED["application_name"]),
+        "prepare_threshold": options.pop("prepare", _PREPARE_AFTER),
+    }
+    engine = create_engine(address.url, connect_args=_CONNECTED | own, **options)
 
     @event.listens_for(engine, "do_connect")
     def connect(

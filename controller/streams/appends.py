@@ -35,8 +35,6 @@ from tidegauge.topology import Position
 from tidegauge.wire.streams import SegmentInfo
 from tidegauge.wire.writers import NoteTime
 
-_READ_BACK = "what the database holds was read again meanwhile"
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -221,7 +219,8 @@ async def append_once_by_key(
         answer = on_disk or log.answered.get(idempotency_key)
         if answer is None:
             if log is not log_then:
-                raise UnavailableError(_READ_BACK)
+                msg = "what the database holds was read again meanwhile"
+                raise UnavailableError(msg)
             position = append_routed(batch, state, routed, source)
             answer = KeyedAnswer(fingerprint, position, state.now().wall_ms)
             log.remember_answer(idempotency_key, answer)
