@@ -45,6 +45,7 @@ def test_a_night_with_a_kill_in_it_is_explained_in_the_morning(
     api.note("gateway-7", STANDS + 10**9, 2)
     held()
     api.says("gateway-9", "note-time", time=STANDS + 10**9, position={}, incarnation=1)
+    api.note("gateway-1", STANDS + 10**9, next(numbers))
     with StreamClient(server.url, api.name) as stream:
         spans = [(one.writer, one.end) for one in stream.holds(since=began_ms)]
         assert spans == [("gateway-9", "noted"), ("gateway-7", "noted")]
