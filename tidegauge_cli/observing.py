@@ -212,7 +212,7 @@ def _refuse_estimates(options: list[str]) -> None:
     if options:
         msg = (
             f"{', '.join(options)} cannot be used with --promises: each partition notes what its feed promises "
-            "there, so nothing is estimated, no writer is idle, and none is left out; leave it away"
+            "there, so nothing is estimated and no writer leaves; remove these options"
         )
         raise typer.BadParameter(msg)
 

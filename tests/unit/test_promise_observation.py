@@ -114,6 +114,14 @@ def test_what_was_noted_is_repeated_at_the_place_of_its_promise() -> None:
     assert _notes(observation, 20) == [("0", 1_000, {0: 7})]
 
 
+def test_what_was_promised_before_the_start_is_compared_too() -> None:
+    observation = _observation(1, registered=500)
+    row = Row("0", 0, 5, 499, None)
+    observation.read(row, latest_ms=2**62, wall_ms=0)
+    _read(observation, 0, 6, promise=400)
+    assert (observation.sources.counts.late, observation.sources.counts.fallen) == (1, 1)
+
+
 def test_those_ahead_wait_while_the_lowest_one_has_more_to_read() -> None:
     observation = _observation(3, registered=100)
     _read(observation, 0, 5, promise=1_000)

@@ -55,14 +55,14 @@ class PromiseObservation(Observation):
             counts.promises += 1
         if source is None:
             return
-        promised = source.strategy.time(_NO_CLOCK)
+        promised = _stand(source)
         if row.promise is not None:
-            counts.fallen += promised is not None and row.promise < promised
+            counts.fallen += row.promise < promised
             source.strategy.observe(ObservedEvent(row.promise), _NO_CLOCK)
             self._keep(
                 Note(source.writer, row.promise, {row.partition: row.offset + 1}), source
             )
-        elif row.event_time is not None and promised is not None and row.event_time < promised:
+        elif row.event_time is not None and row.event_time < promised:
             counts.late += 1
             counts.first_late = counts.first_late or Odd(
                 source.writer, row.event_time, promised
