@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ThreadLocalRandom;
@@ -13,7 +14,9 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerInterceptor;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serializer;
+import tidegauge.NotingInterceptor;
 
 /** A producer that does what it reads, line by line: {@code Drive SETTINGS-FILE TOPIC}. */
 public final class Drive {
@@ -46,6 +49,7 @@ public final class Drive {
     public void close() {}
   }
 
+  private static final Properties settings = new Properties();
   private static KafkaProducer<String, String> producer;
   private static String topic;
   private static final AtomicInteger stored = new AtomicInteger();
@@ -53,7 +57,6 @@ public final class Drive {
   private static volatile boolean goesOn = true;
 
   public static void main(String[] args) throws Exception {
-    var settings = new Properties();
     try (var file = Files.newBufferedReader(Path.of(args[0]))) {
       settings.load(file);
     }
@@ -87,6 +90,7 @@ public final class Drive {
       case "threads" -> sendFromThreads(() -> sendWithPauses(number));
       case "mixed" -> sendFromThreads(() -> sendMixed(number, Integer.parseInt(words[2])));
       case "steady" -> new Thread(() -> sendSteadily(number)).start();
+      case "overlap" -> overlap(number);
       case "count" -> {}
       case "halt" -> goesOn = false;
       case "flush" -> producer.flush();
@@ -130,6 +134,29 @@ public final class Drive {
 
   private static void sendAgainWhatFails(int size) {
     send("x".repeat(size), null, (metadata, failure) -> send("again", null, Drive::count));
+  }
+
+  /** Lets another interceptor hear of an end that fits nothing, and then of records of which one is always under way. */
+  private static void overlap(long millis) {
+    var noting = new NotingInterceptor<String, String>();
+    var named = new HashMap<String, Object>(Map.of("tidegauge.writer", "overlapping"));
+    named.putAll(Map.of("key.serializer", Text.class, "value.serializer", Text.class));
+    settings.forEach((name, value) -> named.putIfAbsent((String) name, value));
+    noting.configure(named);
+    var before = noting.onSend(new ProducerRecord<>(topic, "x"));
+    noting.onAcknowledgement(stored(0), null);
+    for (long end = System.currentTimeMillis() + millis; System.currentTimeMillis() < end; ) {
+      var record = noting.onSend(new ProducerRecord<>(topic, "x"));
+      noting.onAcknowledgement(stored(before.timestamp()), null);
+      before = record;
+      LockSupport.parkNanos(1_000_000);
+    }
+    noting.onAcknowledgement(stored(before.timestamp()), null);
+    noting.close();
+  }
+
+  private static RecordMetadata stored(long timestamp) {
+    return new RecordMetadata(new TopicPartition(topic, 0), -1, -1, timestamp, -1, -1);
   }
 
   private static void sendFromThreads(Runnable work) throws InterruptedException {

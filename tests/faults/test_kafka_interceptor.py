@@ -301,6 +301,32 @@ def test_anything_at_once_is_exact_while_the_broker_stops_now_and_then(
         assert noted.late() == []
 
 
+def test_a_batch_that_is_stored_at_its_first_try_and_repeated_is_exact(
+    make: Make, broker: Broker
+) -> None:
+    """The broker answers the repetition with the greatest timestamp of the batch for each record."""
+    noted = make(1)
+    more: dict[str, Any] = SOON | {"delivery_timeout_ms": 60_000, "linger_ms": 300}
+    with noted.driving("api-1", tidegauge_bound_ms=300, **more) as drive:
+        for _ in range(3):
+            drive.tell("jump 50 300")
+            drive.counts()
+            broker.pause()
+            try:
+                drive.tell("jump 50 300")
+                time.sleep(2)
+            finally:
+                broker.resume()
+            sent = now_ms()
+            drive.counts()
+            drive.tell("at 0")
+            wait_until(lambda at=sent: (noted.watermark or 0) >= at - 300)  # type: ignore[misc]
+        assert "do not fit" not in drive.logged
+        drive.end()
+    assert noted.late() == []
+    assert len(noted.records()[0]) == 303
+
+
 def test_a_broker_that_is_killed_and_started_again(make: Make, broker: Broker) -> None:
     noted = make()
     with noted.driving("api-1") as drive:
@@ -458,6 +484,20 @@ def _reported(noted: Noted) -> int:
     found = re.search(r'tidegauge_reports_total\{outcome="accepted"\} ([\d.]+)', metrics)
     assert found is not None
     return int(float(found[1]))
+
+
+def test_a_count_that_was_wrong_is_outlived_while_records_overlap(make: Make) -> None:
+    noted = make()
+    with noted.driving("api-1", **SOON) as drive:
+        began = now_ms()
+        # Longer than max.block.ms + delivery.timeout.ms + 10 s, and before the last record has ended.
+        drive.write("overlap 20000")
+        wait_until(lambda: "do not fit" in drive.logged)
+        wait_until(lambda: (noted.watermark or 0) >= began + 14_000)
+        assert now_ms() < began + 20_000
+        assert drive.answer()[0] == "done"
+        drive.end()
+    assert (noted.watermark or 0) <= now_ms()
 
 
 def test_the_brokers_own_timestamps_are_not_noted(make: Make) -> None:
@@ -703,7 +743,7 @@ def test_the_judge_refuses_a_failure_that_is_counted_twice(make: Make) -> None:
 
 def test_the_judge_refuses_a_failure_that_holds_nothing(make: Make, broker: Broker) -> None:
     noted = make(1)
-    edits = (("failing = Math.min(failing, least());", ""),)
+    edits = (("failing = mayBeOld ? NEVER : Math.min(failing, least());", ""),)
     while not _stop_for_longer_than_delivery(noted, broker, edits):
         noted = make(1)
     assert len(noted.late()) > 0

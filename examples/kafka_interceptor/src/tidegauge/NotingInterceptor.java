@@ -25,17 +25,8 @@ import org.slf4j.*;
  *
  * <p>A note is a promise about the <b>Kafka timestamps</b> of this producer's records: none behind the noted position
  * is below the noted time. Readers follow {@code event_time="timestamp"}. It promises nothing about the value.
- * Settings are those of the producer, as text or numbers:
- * <li>{@code tidegauge.url} (needed): the service, or its controllers with commas between.
- * <li>{@code tidegauge.topics} (needed): topics with commas between. Each is the stream {@code SCOPE/TOPIC}, or write
- *     {@code topic=scope/stream}. The streams have to exist. {@code tidegauge.scope}: {@code kafka} by default.
- * <li>{@code tidegauge.writer}: the writer's name, by default {@code client.id} if you set that. It survives restarts,
- *     and no two producers that run at the same time share it.
- * <li>{@code tidegauge.token}, {@code tidegauge.token.file}: the bearer token. The file is read for each call.
- * <li>{@code tidegauge.every.ms}: how often it notes, 1000 by default.
- * <li>{@code tidegauge.bound.ms}: without it the interceptor gives the timestamps, by the clock. Set it where the
- *     application gives them: no record is older than the greatest timestamp before it by more than this.
- * <li>{@code tidegauge.leave}: whether {@code close()} lets the writer leave, {@code false} by default.
+ * The settings stand in the producer's configuration, as text or numbers; docs/how-to/unchanged-producers.md explains
+ * them.
  *
  * <p>A wrong setting raises {@link ConfigException} where the producer is made. Later trouble never reaches the
  * producer: it is logged once a minute, and what failed is tried again. The constructor of the producer waits at most
@@ -123,7 +114,7 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
   }
 
   @Override public void close() {
-    if (thread == null) return;
+    if (thread == null || thread.isShutdown()) return;
     forAll(Topic::end);
     thread.shutdownNow();
   }
@@ -205,14 +196,20 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
   private static final class Span {
     final long from;
     final TreeMap<Long, Integer> chosen = new TreeMap<>(); // how many have each timestamp that the application gave
-    long to = ENDLESS, closedMs;
+    long closedMs;
     int open, given; // how many have not ended, and how many of these have a timestamp that the interceptor gave
 
     Span(long from) { this.from = from; }
 
-    boolean end(long time, boolean isChosen) {
-      if (isChosen ? !chosen.containsKey(time) : given == 0 || time < from || time > to) return false;
-      if (isChosen) chosen.compute(time, (same, count) -> count == 1 ? null : count - 1);
+    /** Finds the greatest timestamp up to one that holds the time; {@code NEVER} if there is none. */
+    long floor(long time) {
+      Long floor = chosen.floorKey(time);
+      return Math.max(given > 0 && from <= time ? from : NEVER, floor == null ? NEVER : floor);
+    }
+
+    boolean end(long time) {
+      if (time == NEVER) return false;
+      if (chosen.containsKey(time)) chosen.compute(time, (same, count) -> count == 1 ? null : count - 1);
       else given--;
       open--;
       return true;
@@ -235,7 +232,7 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
     long open, failed; // how many records have not ended, and how many of these have failed: nobody knows which
     long failing = ENDLESS; // the least time of failed records for which the ends are still to be read
     long doubted = ENDLESS, doubtReadMs; // that of those for which they are to be read twice, and when they first were
-    long lostMs = NEVER; // when a count was wrong
+    long lostMs = NEVER, lostNext, older; // when a count was wrong, and how many sent before may end after it
     long next = System.currentTimeMillis(); // no record gets a lower timestamp
     long greatest = NEVER, late = NEVER; // timestamp so far, each taken for at most the clock; one below the noted time
     volatile long noted = NEVER;
@@ -270,21 +267,24 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
       // A send in a wrong state fails, but its record is in a batch by then, which reports its end as well.
       var kind = failure == null ? null : failure.getClass();
       if (stopped || failure instanceof IllegalStateException || kind == KafkaException.class) return;
-      // Chosen first: where both have a timestamp, the other record of it finds the span that gave it, too.
-      boolean fits = failure != null || end(stored.timestamp(), true) || end(stored.timestamp(), false);
+      boolean mayBeOld = older > 0 && ranMs - lostMs <= endsWithinMs;
+      mayBeOld &= failure != null || stored.timestamp() < lostNext;
+      boolean fits = failure == null && !mayBeOld && end(stored.timestamp());
       if (failure != null) {
-        failing = Math.min(failing, least());
-        failed++;
+        failing = mayBeOld ? NEVER : Math.min(failing, least());
+        if (!mayBeOld) failed++;
       } else {
         // Without an offset nobody knows where it is; behind a higher one the topic may have been made again.
         long behind = stored.offset() + 1;
         if (!stored.hasOffset() || reached.merge(stored.partition(), behind, Math::max) > behind) needsEnds = true;
-        open--;
       }
-      if (!fits || failed > open) {
+      if (fits) open--;
+      else if (mayBeOld) older--;
+      if (!mayBeOld && (failure == null && !fits || failed > open)) {
+        older = Math.max(0, open - failed);
         lostMs = ranMs;
         needsEnds = true;
-        next++; // no span from now on has a timestamp that was given before
+        lostNext = ++next; // no span from now on has a timestamp that was given before
       } else if (failed == 0 || failed < open) {
         return;
       }
@@ -293,9 +293,10 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
       open = failed = 0;
     }
 
-    private boolean end(long time, boolean isChosen) {
-      for (Span span : spans) if (span.end(time, isChosen)) return true;
-      return false;
+    /** Ends the greatest timestamp up to one: a batch that was repeated is acknowledged with its greatest for all. */
+    private boolean end(long time) {
+      Span found = Collections.max(spans, Comparator.comparingLong(span -> span.floor(time))); // or the oldest
+      return found.end(found.floor(time));
     }
 
     private synchronized Map<Integer, Long> reach(Map<Integer, Long> offsets) {
@@ -326,7 +327,6 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
         awakeMs = nowMs();
         long clock = Math.max(next, System.currentTimeMillis());
         next = clock + 1;
-        spans.getLast().to = clock;
         spans.getLast().closedMs = ranMs;
         for (Span span : spans) {
           if (span.open == 0 || ranMs - span.closedMs <= endsWithinMs) continue;
@@ -410,10 +410,9 @@ public final class NotingInterceptor<K, V> implements ProducerInterceptor<K, V> 
       }
     }
 
-    private synchronized void stop(String why) {
-      stopped = true;
-      spans.clear();
+    private void stop(String why) {
       LOG.error("nothing more is noted for topic {} by {}, and its records may be late: {}", name, writer, why);
+      synchronized (this) { stopped = true; spans.clear(); } // what logs may send
     }
 
     void attempt(Work<Topic> work) {
