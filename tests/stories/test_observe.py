@@ -264,7 +264,7 @@ def test_each_partition_notes_what_its_feed_promises_there(
     assert warned.count(f"writer '1' of {observed.name}: {below}") == 1
     assert "estimate" not in warned
 
-    # It reads on behind the promises that are noted.
+    # It reads on behind the promises that are noted, and compares what it reads again with them.
     observed.produce(feed.promise(1, NOON + 9_000), feed.promise(0, NOON + 9_000))
     with observed.operator.start(
         *[word for word in observed.words(*words) if word != "--json"]
@@ -274,7 +274,7 @@ def test_each_partition_notes_what_its_feed_promises_there(
         said, _ = process.communicate(timeout=PATIENCE_S)
     last = said.splitlines()[-1]
     assert f"{observed.name}: 2 writers, 3 events" in last
-    assert "3 promises, 0 below one before; 0 below a promise" in last
+    assert "3 promises, 1 below one before; 1 below a promise" in last
     assert "estimate" not in last
 
 
