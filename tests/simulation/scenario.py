@@ -205,7 +205,8 @@ def sealing(cast: Cast) -> None:
 
 
 def ending(cast: Cast) -> None:
-    book = cast.stream("ending")
+    # Otherwise a job that ends before the writer has ever come ends the stream, as it should.
+    book = cast.stream("ending", min_writers=2)
     programs = cast.write(book, 1, leaves=True)
     programs.append(cast.other("job", book, clients.publish(cast.world, book, ends=True)))
     cast.other("sealer", book, clients.seal_at_end(cast.world, book, programs))
