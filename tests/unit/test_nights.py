@@ -1,5 +1,6 @@
 """The calls for the morning after, on both databases: who held, when a time was complete, how event time went."""
 
+import base64
 import time
 from itertools import pairwise
 from typing import Any
@@ -86,6 +87,10 @@ def test_spans_are_listed_with_the_one_that_goes_on_and_page_by_page(
         "cursor": None,
         "now_ms": pytest.approx(page["now_ms"], abs=5_000),
     }
+    for beyond in ("9" * 23, "-1", "x"):
+        cursor = base64.urlsafe_b64encode(beyond.encode()).decode()
+        refused = night.client.get(f"{night.path}/holds", params={"cursor": cursor})
+        assert refused.status_code == 422, refused.text
     assert _listed(night, until=first["until_ms"]) == [first]
     assert _listed(night, since=first["until_ms"]) == [second]
 

@@ -20,6 +20,14 @@ _Until = Annotated[
 ]
 
 
+def _number(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 2**63:
+        msg = "no span has such a number"
+        raise ValueError(msg)
+    return number
+
+
 @router.get(ONE + "/holds")
 async def list_holds(
     database: routing.DatabaseOf,
@@ -43,7 +51,7 @@ async def list_holds(
         current,
         since_ms=routing.wall_ms(since, "since", 0),
         until_ms=routing.wall_ms(until, "until", now.wall_ms + 1),
-        before=routing.read_cursor(cursor, int),
+        before=routing.read_cursor(cursor, _number),
         limit=limit + 1,
     )
     return HoldList(
