@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Literal
 
 from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.event_time import describe_event_time, describe_span, is_date
@@ -17,7 +18,6 @@ from tidegauge.wire.streams import (
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.options import path_of
 from tidegauge_cli.service import Service, Session
-from tidegauge_cli.tables import describe_time
 
 _SHOWN = 5
 _ENDS: dict[HoldEnd | None, str] = {
@@ -47,7 +47,7 @@ def show_held_streams(session: Session, since_ms: int) -> None:
 
 def show_holds(session: Session, stream: StreamName, since_ms: int) -> None:
     """Print who held a watermark since a moment, the newest first."""
-    output = Output(_table_of_holds, as_json=session.as_json)
+    output = Output(table_of_holds, as_json=session.as_json)
 
     async def read(service: Service) -> None:
         path = f"{path_of(stream)}/holds"
@@ -97,14 +97,15 @@ def _table_of_streams(streams: Iterable[HeldStream]) -> Listing:
     return listing
 
 
-def _table_of_holds(holds: Iterable[HoldInfo]) -> Listing:
+def table_of_holds(holds: Iterable[HoldInfo]) -> Listing:
+    """Show spans, one a line."""
     listing = Listing(**{"from, UTC": 0, "for": 0, "event time": 1, "held by": 0, "how": 0})
     listing.wraps = "how"
     for one in holds:
         listing.add(
             _brief(one.since_ms),
             describe_span(one.until_ms - one.since_ms),
-            describe_time(None) if one.watermark is None else _brief(one.watermark)[:11],
+            "none yet" if one.watermark is None else _brief(one.watermark, to_the="minute"),
             _who(one),
             f"{'reporting' if one.reported else 'silent'}; {_ENDS[one.end]}{_of_which(one)}",
         )
@@ -116,8 +117,9 @@ def _lines_at(found: MarksAtTime, held: Sequence[HoldInfo], now_ms: int) -> list
     time, done_ms = found.time, found.completed_ms
     near = partial(_wall, near_ms=time)
     if found.stop is None:
-        behind = f", {describe_span(now_ms - time)} later" if is_date(time) else ""
-        lines = [f"the watermark has not reached {near(time)}{behind}"]
+        late_ms = now_ms - time if is_date(time) else 0
+        since = f", {describe_span(late_ms)} after that time" if late_ms > 0 else ""
+        lines = [f"the watermark has not reached {near(time)} yet{since}"]
     elif done_ms is None:
         lines = [f"the watermark has reached {near(time)}; when is not known"]
     else:
@@ -134,7 +136,7 @@ def _lines_at(found: MarksAtTime, held: Sequence[HoldInfo], now_ms: int) -> list
         span = describe_span(one.until_ms - one.since_ms)
         line = f"{_who(one)} held it for {span} from {near(one.since_ms)}: {_ENDS[one.end]}"
         if one.end in _GIVEN_UP:
-            line += "; what it still brings from before is late"
+            line += "; it was given up: what it still brings from before is late"
         lines.append(line + _of_which(one))
     rest = len(held) - len(most)
     return [*lines, f"and {rest} shorter spans"] if rest else lines
@@ -154,9 +156,11 @@ def _of_which(one: HoldInfo) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _brief(ms: int) -> str:
-    """Show a time as month, day and time of day, in UTC."""
-    return describe_event_time(ms).replace("T", " ")[5:19] if is_date(ms) else str(ms)
+def _brief(ms: int, *, to_the: Literal["minute", "second"] = "second") -> str:
+    """Show a time as month, day and time of day, in UTC; what is no date as it is."""
+    if not is_date(ms):
+        return describe_event_time(ms)
+    return describe_event_time(ms).replace("T", " ")[5 : 16 if to_the == "minute" else 19]
 
 
 def _wall(ms: int, near_ms: int | None = None) -> str:

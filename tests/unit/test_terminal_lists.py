@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from tests.listed_streams import NOW, brief_of, group_of, window_of, writer_of
-from tidegauge.wire.streams import BriefStreamList
+from tidegauge.wire.streams import BriefStreamList, HoldInfo
+from tidegauge_cli.holding import table_of_holds
 from tidegauge_cli.listing import Listing, print_line
 from tidegauge_cli.tables import judge, table_of_groups, table_of_streams, table_of_writers
 
@@ -177,3 +178,28 @@ def test_on_a_terminal_a_line_breaks_at_words_and_a_command_nowhere(
     assert max(map(len, lines)) <= width
     assert " ".join(lines).split() == sentence.split()
     assert last == command
+
+
+def test_logical_times_of_holds_are_shown_whole() -> None:
+    held = HoldInfo(
+        since_ms=1_795_980_072_046,
+        until_ms=1_795_980_132_046,
+        began_ms=1_795_980_072_046,
+        held_ms=60_000,
+        watermark=-9_000_000_000_000_000_000,
+        reached=None,
+        writer="slow",
+        others=2,
+        silence_ms=0,
+        reported=False,
+        unheard_ms=0,
+        end="silence",
+    )
+    (line,) = table_of_holds([held]).lines(with_headers=False)
+    assert re.split(" {2,}", line) == [
+        "11-29 19:21:12",
+        "1m",
+        "-9000000000000000000",
+        "slow and 2 more",
+        "silent; expired: silent",
+    ]
