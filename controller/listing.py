@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from controller.commit.sequencer import Sequencer
 from controller.groups import Groups, StoredGroup
 from controller.store.holds import Held
-from controller.streams.lifecycle import describe, describe_briefly, explain_and_judge
+from controller.streams.lifecycle import describe, describe_briefly, judge
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.holds import Hold
@@ -68,9 +68,11 @@ class Listing:
 
     async def judged(self) -> list[StreamBrief]:
         """List all streams in short, explained and judged."""
-        return await self.explained(
-            [describe_briefly(one) for one in self._registry if one.durable]
-        )
+        states, found = [one for one in self._registry if one.durable], list[StreamBrief]()
+        for start in range(0, len(states), _AT_ONCE):
+            some = states[start : start + _AT_ONCE]
+            found += await self._sequencer.read(partial(_judged, some))
+        return found
 
     async def held(
         self, stored: Iterable[Held], *, since_ms: int, until_ms: int, of: _InScope
@@ -92,8 +94,14 @@ class Listing:
         for one in some:
             state = self._registry.find(StreamName.parse(one.stream))
             if state is not None and state.identity.stream_id == one.stream_id:
-                found.append(one.model_copy(update=explain_and_judge(state)))
+                seen = judge(state)
+                said = {"explanation": seen.explanation, "judged": seen.judged}
+                found.append(one.model_copy(update=said))
         return found
+
+
+def _judged(states: Sequence[StreamState]) -> list[StreamBrief]:
+    return [judge(one) for one in states if not one.deleted]
 
 
 def _current_holds(states: Sequence[StreamState]) -> list[Hold | None]:

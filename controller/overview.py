@@ -53,11 +53,6 @@ class Overview:
     _seen: "asyncio.Task[_Seen] | None" = None
     _until_s: float = field(default=0.0)
 
-    @property
-    def now_ms(self) -> int:
-        """Wall clock."""
-        return self._clocks.now().wall_ms
-
     async def page(self, asked: Asked) -> bytes:
         """Return a page as gzipped JSON: one period old at most, if this controller is certain now.
 
@@ -70,7 +65,8 @@ class Overview:
         key = frozenset(asked.caller.grants.items()), asked[1:]
         page = seen.pages.get(key)
         if page is None:
-            page = gzip.compress(_write(seen, asked), compresslevel=1)
+            # In a thread: of 100 000 streams it is a fraction of a second.
+            page = await asyncio.to_thread(_write, seen, asked)
             if len(seen.pages) < _MOST_PAGES:
                 seen.pages[key] = page
         await self._sequencer.read(lambda: None)
@@ -87,7 +83,7 @@ class Overview:
         return perf_counter() >= self._until_s
 
     async def _judge(self) -> _Seen:
-        began, judged_ms = perf_counter(), self.now_ms
+        began, judged_ms = perf_counter(), self._clocks.now().wall_ms
         streams = await self._listing.judged()
         took_s = perf_counter() - began
         self._until_s = began + max(_PERIOD_S, _REST * took_s)
@@ -95,7 +91,7 @@ class Overview:
 
 
 def _write(seen: _Seen, asked: Asked) -> bytes:
-    """Write what the caller may see of the streams that are asked for."""
+    """Write what the caller may see of the streams that are asked for, as gzipped JSON."""
     judged = {
         one.stream: (one, one.judged)
         for one in seen.streams
@@ -105,18 +101,15 @@ def _write(seen: _Seen, asked: Asked) -> bytes:
     counts = Counter(found.state for _, found in judged.values())
     chosen = [name for name, (_, found) in judged.items() if asked.state in {None, found.state}]
     first = nsmallest(asked.limit, chosen, key=lambda name: rank_of(judged[name][1], name))
-    return (
-        JudgedStreamList.model_construct(
-            streams=[judged[name][0] for name in first],
-            cursor=None,
-            now_ms=seen.judged_ms,
-            counts=dict(counts),
-            judged_ms=seen.judged_ms,
-            more=len(chosen) > asked.limit,
-        )
-        .model_dump_json()
-        .encode()
+    written = JudgedStreamList.model_construct(
+        streams=[judged[name][0] for name in first],
+        cursor=None,
+        now_ms=seen.judged_ms,
+        counts=dict(counts),
+        judged_ms=seen.judged_ms,
+        more=len(chosen) > asked.limit,
     )
+    return gzip.compress(written.model_dump_json().encode(), compresslevel=1)
 
 
 def _holder_of(one: StreamBrief) -> str:

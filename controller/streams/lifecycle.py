@@ -122,24 +122,19 @@ def explain_briefly(state: StreamState) -> BriefExplanation:
     )
 
 
-def explain_and_judge(state: StreamState) -> dict[str, BriefExplanation | JudgedState]:
-    """Explain a stream in short, and say its state."""
-    explanation = explain_briefly(state)
-    return {"explanation": explanation, "judged": judge(state, explanation)}
-
-
-def judge(state: StreamState, explanation: BriefExplanation) -> JudgedState:
-    """Say the state of a stream, by how it has moved lately, between two batches."""
+def judge(state: StreamState) -> StreamBrief:
+    """Describe a stream, explain it in short, and say its state by how it has moved lately."""
+    explanation, pace = explain_briefly(state), state.aggregator.pace
     explained = describe_briefly(state).model_copy(update={"explanation": explanation})
-    pace = state.aggregator.pace
     found = judgement_of(explained, pace, now_ms=state.now().wall_ms)
-    return JudgedState(
+    judged = JudgedState(
         state=found.state,
         label=found.label,
         tone=found.tone,
         since_ms=found.since_ms,
         marks_per_s=pace.marks_per_s if found.state in MOVES else 0.0,
     )
+    return explained.model_copy(update={"judged": judged})
 
 
 def create_stream(

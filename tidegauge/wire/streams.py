@@ -481,6 +481,7 @@ class JudgedStreamList(BriefStreamList):
     counts: dict[State, int] = Field(
         description="Number of streams in each state, whatever `state` asks for."
     )
+    now_ms: int = Field(description="The same as `judged_ms`: all of the page is of then.")
     judged_ms: int = Field(description="Wall clock at which the states were decided, ms.")
     more: bool = Field(description="Whether there are more than `limit`.")
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from controller.http import routing
 from controller.streams import history
-from controller.streams.lifecycle import explain_briefly, judge
+from controller.streams.lifecycle import judge
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.event_time import parse_event_time
@@ -50,10 +50,10 @@ _PositionText = Annotated[
 async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> Watermark:
     """Say where event time stands, and why."""
 
-    def explain() -> tuple[Explanation, JudgedState]:
+    def explain() -> tuple[Explanation, JudgedState | None]:
         seen, hot = state.aggregator.inspect(state.now()), state.load.hot_until_ms
         explanation = seen.explain(hot=hot, odd_event=state.odd_event)
-        return explanation, judge(state, explain_briefly(state))
+        return explanation, judge(state).judged
 
     explanation, judged = await sequencer.read(explain)
     return Watermark(

@@ -124,6 +124,7 @@ async def list_streams(
     request: Request,
     listing: routing.ListingOf,
     overview: routing.OverviewOf,
+    clocks: routing.ClocksOf,
     asked: Annotated[Asked, Depends(_asked)],
     *,
     brief: Annotated[bool, Query(description="Leave settings and segments out.")] = False,
@@ -147,7 +148,7 @@ async def list_streams(
     found = answer.model_construct(
         streams=await listing.explained(listed) if explain else listed,
         cursor=routing.write_cursor(listed[-1].stream) if more else None,
-        now_ms=overview.now_ms,
+        now_ms=clocks.now().wall_ms,
     )
     # FastAPI would make a document of a thousand streams first, and JSON of that.
     return Response(found.model_dump_json(), media_type="application/json")
