@@ -50,7 +50,8 @@ class Maintenance:
             now_ms = self._clocks.now().wall_ms
             self._forget(partial(forget_outcomes, before_ms=now_ms - DAY_MS))
             if self._hold_retention_ms is not None:
-                self._forget(partial(forget_holds, before_ms=now_ms - self._hold_retention_ms))
+                before_ms = now_ms - self._hold_retention_ms
+                self._forget(partial(forget_holds, before_ms=before_ms, most=_ROWS_AT_ONCE))
 
     def _forget(self, work: Callable[[Connection], None]) -> None:
         self._sequencer.submit_quietly(partial(Batch.write, work=work, rows=_ROWS_AT_ONCE))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, Connection, case, delete, func, select
 
-from controller.database.statements import replace_rows
+from controller.database.statements import delete_rows, replace_rows
 from controller.schema import holds
 from tidegauge.holds import Hold
 
@@ -90,9 +90,11 @@ def read_first_reaching(connection: Connection, stream_key: int, time: int) -> H
     return None if row is None else Hold(*row[1:])
 
 
-def forget_holds(connection: Connection, *, before_ms: int) -> None:
-    """Delete spans that ended long ago, by wall clock."""
-    connection.execute(delete(holds).where(holds.c.until_ms < before_ms))
+def forget_holds(connection: Connection, *, before_ms: int, most: int) -> None:
+    """Delete some spans that ended long ago, by wall clock."""
+    keys = select(holds.c.stream_key, holds.c.number).where(holds.c.until_ms < before_ms)
+    rows = connection.execute(keys.limit(most)).all()
+    delete_rows(connection, holds, [tuple(row) for row in rows])
 
 
 def forget_surplus(connection: Connection, *, stream_key: int) -> None:

@@ -69,10 +69,12 @@ async def completed_at(
     The mark that reached it may be thinned out; the end of the span that kept it back is not.
     """
     key, revision = state.identity.key, stop.revision
+    if revision == 1 or stop.lower == time:
+        return stop.marked_ms, True
 
     def read(connection: Connection) -> tuple[int | None, bool]:
         before = StoredMarks(connection, key, up_to=revision).after(revision - 2, 1)
-        if revision == 1 or stop.lower == time or before[:1] != [stop]:
+        if before[:1] != [stop]:
             return stop.marked_ms, True
         span = read_first_reaching(connection, key, time)
         return (stop.marked_ms, False) if span is None else (span.until_ms, True)

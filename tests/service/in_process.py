@@ -1,7 +1,7 @@
 """A service in this process, and a client of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -56,6 +56,10 @@ class Service(httpx.BaseTransport, httpx.AsyncBaseTransport):
         defaults: Any = Transport.__init__.__kwdefaults__
         with patch.dict(defaults, transport=self):
             yield
+
+    def run(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run something in the loop of the service."""
+        self._thread.run(work)
 
     def pass_time(self, milliseconds: int) -> None:
         """Let listening time pass, by which writers and readers are silent for too long."""

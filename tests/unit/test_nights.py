@@ -2,15 +2,19 @@
 
 import base64
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import httpx
 import pytest
 
+from controller.store.holds import forget_holds, forget_surplus
 from tests.service.api import Api, Open
 from tests.service.in_process import Service
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.names import StreamName
 
 NOW = 1_700_000_000_000
 MINUTE = 60_000
@@ -210,3 +214,26 @@ def test_trouble_comes_first_with_counts_and_what_is_looked_for(
     assert ask(cursor="x").status_code == 422
     assert night.client.get("/v1/streams", params={"q": "x"}).status_code == 422
     assert night.client.get("/v1/streams", params={"state": "held"}).status_code == 422
+
+
+def test_old_spans_go_and_those_of_a_stream_that_has_too_many(
+    service: Service, night: Api, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for minute in range(3):
+        _hold(night, clock, since=NOW + minute * MINUTE)
+        for writer in ("slow", "late"):
+            night.note(writer, NOW + (minute + 1) * MINUTE)
+    third, second, first = _listed(night)
+    database = service.app.parts.database
+
+    def change(work: Callable[..., None], **given: int) -> None:
+        service.run(database.change(partial(work, **given)))
+
+    change(forget_holds, before_ms=first["until_ms"], most=9)
+    assert _listed(night) == [third, second, first]
+    change(forget_holds, before_ms=second["until_ms"], most=9)
+    assert _listed(night) == [third, second]
+    monkeypatch.setattr("controller.store.holds.MOST", 1)
+    key = service.app.parts.registry.get(StreamName.parse(night.name)).identity.key
+    change(forget_surplus, stream_key=key)
+    assert _listed(night) == [third]
