@@ -311,7 +311,7 @@ def taken_without_its_number() -> Any:
     return _in(lease, "_REPLACE", lease._REPLACE.replace("AND number = %s", "AND %s >= 0"))
 
 
-@_defect("take-over", controllers=3, about="holding")
+@_defect("take-over", controllers=3, about="failing_over")
 def stuck_sessions_live_on() -> Any:
     """Whoever takes over waits for transactions of the former holder."""
     return _in(lease, "_end_stuck", lambda *_given, **_named: None)
