@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from controller.commit.batch import Batch
 from controller.store.holds import forget_holds, forget_surplus
 from tests.service.api import Api, Open
 from tests.service.in_process import Service
@@ -224,14 +225,19 @@ def test_old_spans_go_and_those_of_a_stream_that_has_too_many(
         for writer in ("slow", "late"):
             night.note(writer, NOW + (minute + 1) * MINUTE)
     third, second, first = _listed(night)
-    database = service.app.parts.database
+
+    async def forget(work: Callable[..., None], given: dict[str, int]) -> None:
+        write = partial(Batch.write, work=partial(work, **given))
+        await service.app.parts.sequencer.submit(write)
 
     def change(work: Callable[..., None], **given: int) -> None:
-        service.run(database.change(partial(work, **given)))
+        service.run(forget(work, given))
 
     change(forget_holds, before_ms=first["until_ms"], most=9)
     assert _listed(night) == [third, second, first]
     change(forget_holds, before_ms=second["until_ms"], most=9)
+    assert _listed(night) == [third, second]
+    change(forget_holds, before_ms=third["until_ms"], most=0)
     assert _listed(night) == [third, second]
     monkeypatch.setattr("controller.store.holds.MOST", 1)
     key = service.app.parts.registry.get(StreamName.parse(night.name)).identity.key
