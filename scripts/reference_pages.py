@@ -1,5 +1,7 @@
 """Write the parts of the reference that the code knows: commands, settings, calls, problems, terms.
 
+It also records the answers of the examples of the HTTP API, by playing them.
+
 The parts are committed, so that you can read the pages in an editor or on a forge. A part is between
 two comments, ``<!-- generated: commands -->`` and ``<!-- end: commands -->``. A test fails if it is stale.
 
@@ -27,12 +29,16 @@ from typer.cli import get_docs_for_click
 
 from controller import ServeSettings
 from controller.http.app import create_app
+from controller.http.examples import EXAMPLES
+from tests.service.in_process import served_in_process
+from tests.service.story import StoryClient, recorded
 from tidegauge.errors import PROBLEMS, ProblemError, fields_of
 from tidegauge.wire.streams import ChangeStream, CreateStream, Retention, ScalingPolicy
 from tidegauge_cli.verbs import whole_command
 
 VOCABULARY = Path(__file__).with_name("vocabulary.toml")
 PAGES = Path(__file__).parents[1] / "docs/reference"
+ANSWERS = Path(__file__).parents[1] / "controller/http/answers.json"
 _PART = re.compile(
     r"^<!-- generated: (\w+) -->$.*?^<!-- end: \1 -->$", re.MULTILINE | re.DOTALL
 )
@@ -192,6 +198,24 @@ def openapi() -> dict[str, Any]:
         return asyncio.run(ask(folder))
 
 
+def answers() -> str:
+    """Play the examples of all calls, and return their answers, one a line."""
+    found = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served_in_process(
+            ServeSettings(database_url=f"sqlite:///{folder}/story.db")
+        ) as service,
+        StoryClient(transport=service, base_url=service.url) as client,
+    ):
+        for one in EXAMPLES:
+            answer = recorded(client.play(one), one.answer)
+            if answer is not None:
+                found[one.call] = answer
+    lines = (f"{json.dumps(call)}: {json.dumps(answer)}" for call, answer in found.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def openapi_page() -> str:
     """Make the page that shows the document: it needs neither a service nor the internet."""
     document = json.dumps(openapi()).replace("</", "<\\/")
@@ -292,5 +316,6 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
+    ANSWERS.write_text(answers())
     for path in PAGES.rglob("*.md"):
         path.write_text(write(path.read_text()))

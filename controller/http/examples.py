@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
@@ -11,7 +11,10 @@ from pyarrow import ipc
 
 from tidegauge.wire.columns import EVENT_SCHEMA
 
-_STORY = json.loads(files(__package__).joinpath("examples.json").read_text("utf-8"))
+_STORY, _ANSWERS = (
+    json.loads(files(__package__).joinpath(name).read_text("utf-8"))
+    for name in ("examples.json", "answers.json")
+)
 NAMES: dict[str, str] = _STORY["names"]
 """What all paths name."""
 
@@ -27,7 +30,8 @@ class Example:
     body
         JSON, or the text of another content type; bytes are shown as Base64.
     answer
-        JSON, the beginning of a text, or None for a body that is not shown.
+        JSON, the beginning of a text, or None for a body that is not shown; recorded by
+        ``scripts/reference_pages.py``.
     """
 
     call: str
@@ -55,11 +59,11 @@ class Example:
 
 def _example(stored: dict[str, Any]) -> Example:
     """Read an example; the body ``{"arrow": {…}}`` is an Arrow stream of one event."""
-    example = Example(**stored)
+    example = Example(**stored, answer=_ANSWERS.get(stored["call"]))
     if not (isinstance(example.body, dict) and "arrow" in example.body):
         return example
     event = example.body["arrow"]
-    return Example(**stored | {"body": _arrow(event | {"value": event["value"].encode()})})
+    return replace(example, body=_arrow(event | {"value": event["value"].encode()}))
 
 
 def _arrow(event: dict[str, object]) -> bytes:
