@@ -6,10 +6,10 @@ stream scaled, meanwhile, that is found out inside the batch.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ from tidegauge.wire.transactions import DAY_MS, BeginTransaction
 from tidegauge.wire.writers import LeaveStream
 
 _NO_BATCH = LastBatch(-1)
+_Outcome = TypeVar("_Outcome")
 
 
 class Staged(NamedTuple):
@@ -57,6 +58,13 @@ class Staged(NamedTuple):
     sequence: int
     duplicate: bool
     hint: str | None = None
+
+
+class Routed(NamedTuple):
+    """Events to publish, and how many chunks were read of each transaction; None if nobody staged them."""
+
+    events: RoutedEvents
+    chunks: list[int] | None
 
 
 class JobBatch(NamedTuple):
@@ -135,21 +143,13 @@ class TransactionCalls:
         return await self.sequencer.submit(decide)
 
     async def commit(self, transaction: str, time: int | None) -> Transaction:
-        """Publish what was staged, all at once; committed already, it is what it was.
-
-        The race: more is staged after this was read, and was asked for before; or the stream scales.
-        Then it is read and routed again: there may be more of it than the event loop has time for.
-        """
-        while True:
-            stored = await self._find(transaction)
-            routed, counts = await self._read_staged([transaction], stored.writer)
-            source = Source(stored.writer, stored.incarnation, time, of_its_own=True)
-            decide = partial(
-                self._commit, transaction=stored, routed=routed, counts=counts, source=source
-            )
-            done = await self.sequencer.submit(decide)
-            if done is not None:
-                return done
+        """Publish what was staged, all at once; committed already, it is what it was."""
+        stored = await self._find(transaction)
+        source = Source(stored.writer, stored.incarnation, time, of_its_own=True)
+        return await self._until_unchanged(
+            partial(self._read_staged, [transaction], stored.writer),
+            partial(self._commit, transaction=stored, source=source),
+        )
 
     async def append_batch(
         self, job: JobBatch, *, events: pa.RecordBatch | None, transactions: Sequence[str] = ()
@@ -157,18 +157,25 @@ class TransactionCalls:
         """Append a job's batch, of events or of transactions, unless it was stored before."""
         stored = [await self._find(transaction) for transaction in transactions]
         _check_named(stored, job)
+        return await self._until_unchanged(
+            partial(self._read_staged, transactions, job.writer)
+            if events is None
+            else partial(self._route, events, job.writer),
+            partial(self._append_batch, job=job, transactions=stored),
+        )
+
+    async def _until_unchanged(
+        self,
+        read: Callable[[], Awaitable[Routed]],
+        decide: Callable[[Routed, Batch], _Outcome | None],
+    ) -> _Outcome:
+        """Read and route, then decide in a batch.
+
+        The race: more is staged after this was read, and was asked for before; or the stream scales.
+        Then it is read and routed again: there may be more of it than the event loop has time for.
+        """
         while True:
-            if events is None:
-                routed, counts = await self._read_staged(transactions, job.writer)
-            else:
-                append_time = self.state.now().wall_ms
-                routing = partial(route_now, writer=job.writer, append_time=append_time)
-                routed = await asyncio.to_thread(routing, self.state, events)
-                counts = None
-            decide = partial(
-                self._append_batch, job=job, transactions=stored, routed=routed, counts=counts
-            )
-            outcome = await self.sequencer.submit(decide)
+            outcome = await self.sequencer.submit(partial(decide, await read()))
             if outcome is not None:
                 return outcome
 
@@ -181,11 +188,10 @@ class TransactionCalls:
 
     def _commit(
         self,
+        routed: Routed,
         batch: Batch,
         *,
         transaction: Transaction,
-        routed: RoutedEvents,
-        counts: list[int],
         source: Source,
     ) -> Transaction | None:
         """Commit inside a batch, unless it was committed before; None as in `_publish`.
@@ -196,18 +202,17 @@ class TransactionCalls:
         newest = self.state.embedded_log().transactions.find(transaction.id) or transaction
         if newest.state == "committed":
             return newest
-        if self._publish(batch, [newest], routed, counts, source) is None:
+        if self._publish(batch, [newest], routed, source) is None:
             return None
         return self.state.embedded_log().transactions.find(transaction.id)
 
     def _append_batch(
         self,
+        routed: Routed,
         batch: Batch,
         *,
         job: JobBatch,
         transactions: Sequence[Transaction],
-        routed: RoutedEvents,
-        counts: list[int] | None,
     ) -> JobBatchOutcome | None:
         """Append, note and end, unless it was stored before; None as in `_publish`."""
         log, aggregator, writer = self.state.embedded_log(), self.state.aggregator, job.writer
@@ -215,7 +220,7 @@ class TransactionCalls:
         if job.number <= last:
             return JobBatchOutcome(last, None)
         appended = log.appended_by(writer)
-        position = self._publish(batch, transactions, routed, counts, job.source)
+        position = self._publish(batch, transactions, routed, job.source)
         if position is None:
             return None
         # Nothing is refused after this; a report made the writer known as well.
@@ -225,7 +230,7 @@ class TransactionCalls:
         done = log.last_batches[writer] = LastBatch(job.number)
         rows = [outcome_row(self.state.identity.key, writer, done)]
         batch.write(partial(replace_rows, table=outcomes, rows=rows))
-        hint, not_ended = hint_of(self.state, routed.times, writer), list[str]()
+        hint, not_ended = hint_of(self.state, routed.events.times, writer), list[str]()
         if job.ended:
             last_report = LeaveStream(incarnation=aggregator.incarnation(writer), ended=True)
             _, not_ended = reports.leave(batch, self.state, writer, last_report)
@@ -235,22 +240,21 @@ class TransactionCalls:
         self,
         batch: Batch,
         transactions: Sequence[Transaction],
-        routed: RoutedEvents,
-        counts: list[int] | None,
+        routed: Routed,
         source: Source,
     ) -> Position | None:
         """Append events, and commit the transactions that staged them; None if these changed.
 
-        They changed if more was staged than was read, or the stream scaled. ``counts`` are the
-        chunks that were read of each, None of events that nobody staged.
+        They changed if more was staged than was read, or the stream scaled.
         """
         named = [self._open(transaction) for transaction in transactions]
-        has_scaled = routed.topology_revision != self.state.aggregator.topology.revision
-        if counts is not None and (
-            has_scaled or counts != [transaction.chunks for transaction in named]
+        events, chunks = routed
+        has_scaled = events.topology_revision != self.state.aggregator.topology.revision
+        if chunks is not None and (
+            has_scaled or chunks != [transaction.chunks for transaction in named]
         ):
             return None
-        position = append_routed(batch, self.state, routed, source)
+        position = append_routed(batch, self.state, events, source)
         log, wall_ms = self.state.embedded_log(), self.state.now().wall_ms
         for transaction in named:
             log.transactions.finish(
@@ -303,17 +307,22 @@ class TransactionCalls:
         if self.state.embedded_log().transactions.run_out(self.state.listening_ms):
             await self.sequencer.submit(partial(reap, state=self.state))
 
-    async def _read_staged(
-        self, transactions: Sequence[str], writer: str
-    ) -> tuple[RoutedEvents, list[int]]:
+    async def _read_staged(self, transactions: Sequence[str], writer: str) -> Routed:
         """Read and route what was staged, in a thread of the database's readers."""
         key, wall_ms = self.state.identity.key, self.state.now().wall_ms
 
-        def read(connection: Connection) -> tuple[RoutedEvents, list[int]]:
-            events, counts = staging.read_staged(connection, key, transactions)
-            return route_now(self.state, events, writer=writer, append_time=wall_ms), counts
+        def read(connection: Connection) -> Routed:
+            events, chunks = staging.read_staged(connection, key, transactions)
+            routed = route_now(self.state, events, writer=writer, append_time=wall_ms)
+            return Routed(routed, chunks)
 
         return await self.database.read(read)
+
+    async def _route(self, events: pa.RecordBatch, writer: str) -> Routed:
+        """Route events that nobody staged."""
+        append_time = self.state.now().wall_ms
+        routing = partial(route_now, writer=writer, append_time=append_time)
+        return Routed(await asyncio.to_thread(routing, self.state, events), None)
 
 
 def reap(batch: Batch, state: StreamState) -> None:

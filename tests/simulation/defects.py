@@ -534,9 +534,9 @@ def batch_stored_twice() -> Any:
 def commit_not_repeated() -> Any:
     """A commit that is repeated, since its answer was lost, is refused."""
 
-    def commit(self: TransactionCalls, batch: Any, **how: Any) -> Any:
+    def commit(self: TransactionCalls, routed: Any, batch: Any, **how: Any) -> Any:
         staged = how["transaction"]
-        if self._publish(batch, [staged], how["routed"], how["counts"], how["source"]) is None:
+        if self._publish(batch, [staged], routed, how["source"]) is None:
             return None
         return self.state.embedded_log().transactions.find(staged.id)
 
@@ -561,10 +561,10 @@ def commit_drops_what_came_meanwhile() -> Any:
     publish = TransactionCalls._publish
 
     def publish_what_was_read(
-        self: TransactionCalls, batch: Any, those: Any, routed: Any, counts: Any, source: Any
+        self: TransactionCalls, batch: Any, those: Any, routed: Any, source: Any
     ) -> Any:
-        counts = counts and [self._open(one).chunks for one in those]
-        return publish(self, batch, those, routed, counts, source)
+        chunks = routed.chunks and [self._open(one).chunks for one in those]
+        return publish(self, batch, those, routed._replace(chunks=chunks), source)
 
     return _in(TransactionCalls, "_publish", publish_what_was_read)
 
