@@ -177,10 +177,11 @@ class Lease:
                         )
                     seen, since = found, boot_s()
                 if self._is_over(found, waited_s=boot_s() - since):
+                    # Before it is sent: no standby counts this lease from an earlier moment.
                     sent = boot_s()
                     if await self._take(found):
                         break
-                    seen = _NOT_SEEN
+                    seen = _NOT_SEEN  # another one was faster, and its lease has just begun
                 self._stand_by_for(found, since)
                 await self._session.until_notice(_PERIOD_S)
             except TidegaugeError as error:
@@ -312,6 +313,7 @@ class Lease:
             )
 
     def _free(self, connection: Connection, holder: str) -> None:
+        # With another id, what this tenure may still have under way fails its check.
         freed = (str(uuid4()), self._session.server, holder)
         if connection.exec_driver_sql(_LEAVE, freed).rowcount:
             connection.exec_driver_sql("NOTIFY tidegauge")

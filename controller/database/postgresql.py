@@ -76,6 +76,7 @@ _NAME_PATIENCE_S = 10.0
 _NAME_PAUSE_S = 0.2
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = "SET idle_in_transaction_session_timeout = '3s'"
+"""A controller that is suspended inside a transaction holds locks, which a take-over waits for."""
 
 
 class ImpatientConnection(psycopg.Connection[Any]):
@@ -248,6 +249,7 @@ class PostgresDatabase(Database):
         if self._connection is None:
             connection = self._single.connect()
             try:
+                # In this order: what the former process was told to commit is known once it is gone.
                 self._end_former(connection)
                 self._fence.settle(connection)
                 pid, started = connection.exec_driver_sql(_THIS).one()
@@ -295,6 +297,8 @@ class PostgresSession:
                 own = self._connect()  # behind it: the session is on the server of this one
                 migration.check_newest(own, self.name)
                 migration.check_whole(own, self.name)
+                # A pooler that changes sessions shows here: one connection asks two processes of the
+                # server in turn, or two connections ask one.
                 pids = [one.exec_driver_sql(_BACKEND).scalar() for one in (own, other, own)]
             if pids[0] != pids[2] or pids[0] == pids[1]:
                 raise DatabaseUnusableError(POOLED)
@@ -471,6 +475,7 @@ def _make_engine(
 
     @event.listens_for(engine, "connect")
     def prepare(connection: psycopg.Connection[Any], _record: object) -> None:
+        # A setting that is made inside a transaction is undone if that is rolled back.
         autocommit = connection.autocommit
         connection.autocommit = True
         connection.execute(_DURABLE)

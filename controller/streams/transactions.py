@@ -223,7 +223,8 @@ class TransactionCalls:
         position = self._publish(batch, transactions, routed, job.source)
         if position is None:
             return None
-        # Nothing is refused after this; a report made the writer known as well.
+        # Nothing is refused after this, so that a batch is stored with all that belongs to it, or not
+        # at all. If the source noted a time, its report has made the writer known already.
         if writer not in aggregator:
             incarnation = job.source.incarnation or 0
             aggregator.introduce(writer, incarnation, appended=appended, now=self.state.now())

@@ -2,6 +2,21 @@
 
 Rows that are sure to be in the same windows are merged before anything is known of windows, on
 the way to the operator already. `Spans` says which these are.
+
+A table of windows has a row for each window of a key that is not freed. Times are in ms of event time.
+
+| column | type | set by |
+|---|---|---|
+| ``key`` | of the rows | `combine`, in its canonical form |
+| ``start``, ``end`` | int64 | `Spans`, from the rows; `_merged` makes them wider (sessions) |
+| ``unsaid`` | int64 | `_take` adds the rows that arrive, `_fire` sets 0: rows since the last result |
+| ``pane_index`` | int64 | `_fire`: how many results it has given so far |
+| ``part0``, … | of `ArrowAggregates` | `combine` lifts rows, `_merged` merges them |
+| ``standing`` | list of structs | `_fire`, only with retractions: the results not taken back yet |
+
+Within a step there are more: ``arrived`` counts the rows of the step in a window; ``row`` is what the
+output of late rows shows, null where rows were merged, since these are never late; ``at`` is the place of
+such a row in the step.
 """
 
 from collections.abc import Mapping
