@@ -7,11 +7,11 @@ import pytest
 
 from tests.effort import Effort
 from tests.property.night import Night, check
-from tidegauge.aggregation.changes import Paced
+from tidegauge.aggregation.changes import Moment, Paced
 from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.holds import Holds
 from tidegauge.aggregation.writers import Now
-from tidegauge.holds import Hold
+from tidegauge.holds import Hold, HoldEnd
 from tidegauge.marks import Mark
 from tidegauge.states import Clock
 
@@ -40,7 +40,7 @@ class _Blaming(Holds):
 
     def look(
         self, now: Now, watermark: int | None, *, ran_out: Mapping[str, Clock]
-    ) -> list[Hold]:
+    ) -> Hold | None:
         ended = super().look(now, watermark, ran_out=ran_out)
         self._newcomers = {}
         return ended
@@ -51,7 +51,7 @@ class _Hasty(Holds):
 
     def look(
         self, now: Now, watermark: int | None, *, ran_out: Mapping[str, Clock]
-    ) -> list[Hold]:
+    ) -> Hold | None:
         first = self._last
         ended = super().look(now, watermark, ran_out=ran_out)
         self._last = first or self._last
@@ -78,16 +78,22 @@ class _Endless(Holds):
     """Goes on where nobody waits any more."""
 
     def settle(
-        self, now: Now, before: int | None, marks: Sequence[Mark], *, is_held: bool
-    ) -> list[Hold]:
-        return super().settle(now, before, marks, is_held=is_held or not marks)
+        self,
+        now: Now,
+        before: int | None,
+        marks: Sequence[Mark],
+        *,
+        is_held: bool,
+        end: HoldEnd = "quiet",
+    ) -> Hold | None:
+        return super().settle(now, before, marks, is_held=is_held or not marks, end=end)
 
 
 class _Uncounted(Holds):
     """Says how many held at the beginning."""
 
-    def _begin(self, now: Now, *, of: object = None) -> None:
-        super()._begin(now, of=of)  # type: ignore[arg-type]
+    def _begin(self, now: Now, *, hold: Moment | None = None) -> None:
+        super()._begin(now, hold=hold)
         self._others, self._sampled_ms = self._count + 9, 10**9
 
 

@@ -45,7 +45,7 @@ class Passes:
         def take_note(state: StreamState, outcome: PassOutcome) -> None:
             began = state.aggregator._clocks.held
             holders = frozenset(one.name for one in state.aggregator._progress.holders)
-            span = None if began is None else began[:2]
+            span = None if began is None else began.span[:2]
             self._found[state] = Pass(clocks.true_ms(), span, holders, outcome.holds)
             noted(state, outcome)
 

@@ -136,11 +136,45 @@ def test_a_wall_clock_that_steps_back_makes_no_span_that_ends_before_it_begins()
     assert night.told() == [(1, 61, "b", "left")]
 
 
-def test_a_hold_of_a_minute_is_told_once() -> None:
+def test_a_wall_clock_that_steps_back_hides_no_later_span_of_a_hold() -> None:
+    night = Night()
+    night.note(3_600, "a", "b")
+    night.note(3_601, "a")
+    night.at_s = 3_660
+    night.core.register("c", now=night.now)
+    night.commit()
+    night.step_ms = -3_600_000
+    for at_s, writer in ((3_680, "b"), (3_689, "c")):
+        night.at_s = at_s
+        known = night.core.incarnation(writer) or None
+        night.core.leave(writer, now=night.now, incarnation=known)
+        night.commit()
+    assert night.told() == [(1, 80, "b", "left"), (80, 89, "c", "left")]
+
+
+def test_patience_is_four_times_the_mean_distance_of_marks_in_which_a_stall_counts_little() -> (
+    None
+):
+    night = Night()
+    for at in range(0, HOUR, 60):
+        night.note(at, "a")
+    assert night.core.inspect(night.now).patience_ms == pytest.approx(240_000, rel=0.001)
+    night.note(10 * HOUR, "a")
+    assert night.core.inspect(night.now).patience_ms == pytest.approx(
+        4 * (60_000 + 180_000 / 8), rel=0.001
+    )
+
+
+def test_a_hold_of_a_minute_is_told_once_though_it_has_two_spans() -> None:
     night = Night()
     night.note(0, "a", "b")
     for at in range(1, 300, 5):
+        if at == 101:
+            night.core.register("c", now=night.now)
+        if at == 201:
+            night.core.leave("b", now=night.now)
         night.note(at, "a")
+    assert [one.writer for one in night.holds] == ["b"]
     (long,) = night.long
     assert long.writer == "b"
     assert 60_000 <= long.until_ms - long.began_ms < 66_000

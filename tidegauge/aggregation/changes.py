@@ -67,18 +67,19 @@ class StoredTime(NamedTuple):
     moved_ms: int | None = None
 
 
-class Began(NamedTuple):
-    """When a span began in which one writer holds the watermark, and the hold that it is a part of.
-
-    Each on three clocks: listening time, wall clock, and what counts of gaps between reports.
-    """
+class Moment(NamedTuple):
+    """A moment on three clocks: listening time, wall clock, and what counts of gaps between reports."""
 
     listening_ms: int
     wall_ms: int
     counted_ms: int
-    hold_listening_ms: int
-    hold_wall_ms: int
-    hold_counted_ms: int
+
+
+class Began(NamedTuple):
+    """When a span began in which one writer holds the watermark, and the hold that it is a part of."""
+
+    span: Moment
+    hold: Moment
     silence_ms: int = 0
     """The longest gap between reports in the span."""
 

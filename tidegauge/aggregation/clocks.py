@@ -326,8 +326,8 @@ class HoldClocks:
         if self.held is None:
             return 0
         if whole:
-            return now_ms - self.held.hold_listening_ms
-        return self.counted_ms(now_ms) - self.held.hold_counted_ms
+            return now_ms - self.held.hold.listening_ms
+        return self.counted_ms(now_ms) - self.held.hold.counted_ms
 
     def has_stamped(self, writer: Writer) -> bool:
         """Return whether a look found a writer below the greatest stand."""
@@ -371,7 +371,7 @@ class HoldClocks:
         """Advance to a look, which may end a gap between reports."""
         heard_ms, held = self._counted.moved_ms, self.held
         if self.heard and held is not None:
-            gap_ms = now_ms - max(heard_ms or 0, held.listening_ms)
+            gap_ms = now_ms - max(heard_ms or 0, held.span.listening_ms)
             if gap_ms > held.silence_ms:
                 self.held = held._replace(silence_ms=gap_ms)
         self._counted.look(now_ms, 2 * COUNTED_GAP_MS, goes_on=bool(self.heard))
@@ -394,7 +394,7 @@ class HoldClocks:
             self._let_into_front(writer)
         if held is not None:
             for writer in self.heard:
-                if writer.noted.spoke_ms <= held.listening_ms:
+                if writer.noted.spoke_ms <= held.span.listening_ms:
                     writer.noted.spoke_ms = now_ms
         spoke, progressed = self._place_heard(now_ms, watermark, revision)
         for writer in self._fresh:

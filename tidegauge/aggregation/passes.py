@@ -9,9 +9,7 @@ from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
-from tidegauge.event_time import END_OF_TIME
 from tidegauge.holds import Hold
-from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 
@@ -73,9 +71,9 @@ class Passes:
         entered = self._changelog.entered
         fallen_to = [writer.name for writer in self._clocks.look(view, self._progress.ahead)]
         ran_out, before_ms = members.expire_run_out(view), self._marking.watermark
-        holds = self.holds.look(now, before_ms, ran_out=ran_out)
+        looked = self.holds.look(now, before_ms, ran_out=ran_out)
         marks = self._marking.emit(topology, settings, now)
-        holds += self._settle_holds(settings, now, before_ms, marks)
+        settled = self.holds.settle(now, before_ms, marks, is_held=self._is_held(settings))
         members.end_pass()
         state = self.state
         # A look that finds nothing lets time pass, which the next one does as well; a transaction
@@ -85,7 +83,7 @@ class Passes:
                 Look(entered, view.now_ms, view.watermark, view.revision, fallen_to, state)
             )
             self._stored_state = state
-        self._changelog.hold(holds)
+        holds = self._written(looked, settled)
         retention_ms, forgotten = settings.writer_retention_ms, list[str]()
         if retention_ms is not None:
             forgotten = members.forget(gone_by_ms=now.listening_ms - retention_ms)
@@ -95,14 +93,16 @@ class Passes:
 
     def seal_holds(self, now: Now) -> list[Hold]:
         """End the hold that goes on: the stream is about to be sealed."""
-        holds = self.holds.seal(now, self._marking.watermark, END_OF_TIME)
-        self._changelog.hold(holds)
-        return holds
+        watermark = self._marking.watermark
+        return self._written(self.holds.settle(now, watermark, [], is_held=False, end="sealed"))
 
-    def _settle_holds(
-        self, settings: StreamSettings, now: Now, before: int | None, marks: list[Mark]
-    ) -> list[Hold]:
+    def _written(self, *holds: Hold | None) -> list[Hold]:
+        """Give spans that ended to the changelog."""
+        ended = [hold for hold in holds if hold is not None]
+        self._changelog.hold(ended)
+        return ended
+
+    def _is_held(self, settings: StreamSettings) -> bool:
         progress = self._progress
         is_allowed = self._marking.is_allowed(settings.min_writers) and not self._marking.final
-        is_held = is_allowed and bool(progress.ahead and progress.holders)
-        return self.holds.settle(now, before, marks, is_held=is_held)
+        return is_allowed and bool(progress.ahead and progress.holders)
