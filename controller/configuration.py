@@ -53,7 +53,8 @@ class _Serving(BaseModel):
     hold_retention_ms: int = Field(
         7_776_000_000,
         ge=0,
-        description="Keep for this long who held a watermark, at most 10000 spans of a stream; 0: no limit.",
+        le=315_360_000_000,
+        description="Keep for this long who held a watermark, at most 10 years, and 10000 spans of a stream; 0: no limit.",
     )
     shutdown_delay_ms: int = Field(
         0,

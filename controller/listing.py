@@ -78,6 +78,11 @@ class Listing:
         self, stored: Iterable[Held], *, since_ms: int, until_ms: int, of: _InScope
     ) -> list[HeldStream]:
         """List streams by what is stored of them, and by the spans that go on."""
+
+        def counted_ms(hold: Hold) -> int:
+            inside_ms = min(hold.until_ms, until_ms) - max(hold.since_ms, since_ms)
+            return min(hold.held_ms, inside_ms)
+
         by_key = {held.stream_key: held for held in stored}
         states = [one for one in self._registry if one.durable and of(one.identity.name.scope)]
         found: list[HeldStream] = []
@@ -85,8 +90,22 @@ class Listing:
             some = states[start : start + _AT_ONCE]
             current = await self._sequencer.read(partial(_current_holds, some))
             for state, hold in zip(some, current, strict=True):
-                held = by_key.get(state.identity.key)
-                found += _held_of(state, held, hold, since_ms, until_ms)
+                key, parts = state.identity.key, list[Held]()
+                if key in by_key:
+                    parts = [by_key[key]]
+                # The span that goes on may have ended meanwhile, or lie outside.
+                if hold is not None and (counts_ms := counted_ms(hold)) > 0:
+                    parts.append(Held(key, counts_ms, 1, hold))
+                if parts:
+                    longest = max((one.longest for one in parts), key=counted_ms)
+                    found.append(
+                        HeldStream(
+                            stream=str(state.identity.name),
+                            held_ms=sum(one.held_ms for one in parts),
+                            spans=sum(one.spans for one in parts),
+                            longest=HoldInfo.model_validate(longest, from_attributes=True),
+                        )
+                    )
         return found
 
     def _explained(self, some: Sequence[_S]) -> list[_S]:
@@ -106,31 +125,6 @@ def _judged(states: Sequence[StreamState]) -> list[StreamBrief]:
 
 def _current_holds(states: Sequence[StreamState]) -> list[Hold | None]:
     return [one.aggregator.current_hold(one.now()) for one in states]
-
-
-def _held_of(
-    state: StreamState, held: Held | None, current: Hold | None, since_ms: int, until_ms: int
-) -> list[HeldStream]:
-    """Add the span that goes on, or has ended meanwhile, to what was stored; none is an empty list."""
-    held_ms, spans = (held.held_ms, held.spans) if held else (0, 0)
-    longest, most_ms = (
-        (held.longest, _counted_ms(held.longest, since_ms, until_ms)) if held else (None, 0)
-    )
-    if current is not None:
-        counts_ms = _counted_ms(current, since_ms, until_ms)
-        if counts_ms > 0:
-            held_ms, spans = held_ms + counts_ms, spans + 1
-            longest = current if counts_ms > most_ms else longest
-    if longest is None:
-        return []
-    info = HoldInfo.model_validate(longest, from_attributes=True)
-    name = str(state.identity.name)
-    return [HeldStream(stream=name, held_ms=held_ms, spans=spans, longest=info)]
-
-
-def _counted_ms(hold: Hold, since_ms: int, until_ms: int) -> int:
-    """Return what counts of a span within another one."""
-    return min(hold.held_ms, min(hold.until_ms, until_ms) - max(hold.since_ms, since_ms))
 
 
 def _entries_of_stream(info: StreamInfo) -> int:

@@ -1,5 +1,6 @@
 """Who held a watermark, and when a time was complete: tables, and sentences for the morning after."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Literal
@@ -15,9 +16,9 @@ from tidegauge.wire.streams import (
     HoldList,
     MarksAtTime,
 )
-from tidegauge_cli.listing import Listing, Output
+from tidegauge_cli.listing import Listing, Output, print_line
 from tidegauge_cli.options import path_of
-from tidegauge_cli.service import Service, Session
+from tidegauge_cli.service import Service, Session, warn
 
 _SHOWN = 5
 _ENDS: dict[HoldEnd | None, str] = {
@@ -43,18 +44,26 @@ def show_held_streams(session: Session, since_ms: int) -> None:
         session.show(found, "no watermark was held in that time")
     else:
         Output(_table_of_streams, as_json=False).page(found.streams)
+        if found.more:
+            warn(
+                f"these are the {len(found.streams)} that were held the most; there are others"
+            )
 
 
 def show_holds(session: Session, stream: StreamName, since_ms: int) -> None:
     """Print who held a watermark since a moment, the newest first."""
     output = Output(table_of_holds, as_json=session.as_json)
 
-    async def read(service: Service) -> None:
-        path = f"{path_of(stream)}/holds"
+    async def read(service: Service) -> bool:
+        path, any_found = f"{path_of(stream)}/holds", False
         async for page in service.pages(path, HoldList, since=since_ms):
-            output.page(page.holds)
+            if page.holds or session.as_json:
+                output.page(page.holds)
+            any_found = any_found or bool(page.holds)
+        return any_found
 
-    session.ask(read)
+    if not session.ask(read) and not session.as_json:
+        print_line("nobody held the watermark for longer than usual in that time", sys.stdout)
     output.end()
 
 
@@ -63,14 +72,18 @@ def show_completion(session: Session, stream: StreamName, time: int) -> None:
 
     async def read(service: Service) -> tuple[MarksAtTime, int, list[HoldInfo]]:
         found = await StreamCalls(service.transport, stream).marks_at_time(time)
-        done_ms = found.completed_ms
-        # Of dates, nothing counts that was before the time itself.
-        since = time if is_date(time) and (done_ms is None or done_ms > time) else 0
-        until = None if done_ms is None else done_ms + 1
-        path, held, now_ms = f"{path_of(stream)}/holds", list[HoldInfo](), 0
+        done_ms, is_dated = found.completed_ms, is_date(time)
+        held, now_ms = list[HoldInfo](), 0
+        if is_dated and done_ms is not None and done_ms <= time:
+            return found, now_ms, held  # it was ahead of the clock, so that nobody held it back
+        since, until = time if is_dated else None, None if done_ms is None else done_ms + 1
+        path = f"{path_of(stream)}/holds"
         async for page in service.pages(path, HoldList, since=since, until=until):
             held += [one for one in page.holds if not _has_reached(one.watermark, time)]
             now_ms = page.now_ms
+            if held and not is_dated:  # what came before the last hold says nothing of the time
+                held = [one for one in held if one.began_ms == held[0].began_ms]
+                break
         return found, now_ms, held[::-1]
 
     found, now_ms, held = session.ask(read)
@@ -117,9 +130,11 @@ def _lines_at(found: MarksAtTime, held: Sequence[HoldInfo], now_ms: int) -> list
     time, done_ms = found.time, found.completed_ms
     near = partial(_wall, near_ms=time)
     if found.stop is None:
-        late_ms = now_ms - time if is_date(time) else 0
-        since = f", {describe_span(late_ms)} after that time" if late_ms > 0 else ""
-        lines = [f"the watermark has not reached {near(time)} yet{since}"]
+        lines = [f"the watermark has not reached {near(time)} yet"]
+        if is_date(time) and time > now_ms:
+            return [f"{lines[0]}: that is {describe_span(time - now_ms)} from now"]
+        if is_date(time):
+            lines[0] += f", {describe_span(now_ms - time)} after that time"
     elif done_ms is None:
         lines = [f"the watermark has reached {near(time)}; when is not known"]
     else:

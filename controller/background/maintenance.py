@@ -14,7 +14,7 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.log.compaction import Compactor
 from controller.log.outcomes import forget_outcomes
-from controller.store.holds import forget_holds, forget_surplus
+from controller.store.holds import forget_holds
 from controller.streams.registry import Registry
 from controller.streams.transactions import reap
 from controller.streams.truncation import apply_retention
@@ -26,8 +26,6 @@ _PERIOD_S = 2.0  # small chunks and old outcomes only take space until then
 _STREAMS_AT_ONCE = 100  # a fraction of a millisecond, in which nobody else has a turn
 _ROWS_AT_ONCE = 1_000
 """Roughly how many idempotency keys run out in two seconds, if many do."""
-_HOLDS_AT_ONCE = 100
-"""A stream may have so many spans more than it should, until the oldest go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +59,6 @@ class Maintenance:
         for index, state in enumerate(list(self._registry)):
             if index % _STREAMS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # of many streams most have nothing to wait for
-            if state.new_holds >= _HOLDS_AT_ONCE:
-                state.new_holds = 0
-                self._forget(partial(forget_surplus, stream_key=state.identity.key))
             if state.published.tails is None:
                 continue
             try:

@@ -7,7 +7,7 @@ in `controller.access.NEEDS` keeps the service from starting.
 import base64
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
@@ -28,7 +28,7 @@ from controller.process import Process
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
-from tidegauge.event_time import parse_event_time
+from tidegauge.event_time import END_OF_TIME, parse_event_time
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name
 
@@ -197,16 +197,38 @@ def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
         raise InvalidRequestError.of("cursor", message) from error
 
 
-def wall_ms(text: str | None, field: str, default: int) -> int:
-    """Read a wall clock of a query, ms."""
-    if text is None:
-        return default
+class WallSpan(NamedTuple):
+    """A span of wall clock that a query names, ms; the end does not belong to it."""
+
+    since_ms: int
+    until_ms: int
+
+
+def _wall_span(
+    since: Annotated[
+        str | None,
+        Query(
+            description="Wall clock: ms, or RFC 3339 with a zone; left out: from the first on."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, Query(description="Wall clock, as `since`; left out: up to the last.")
+    ] = None,
+) -> WallSpan:
+    span = WallSpan(_wall_ms("since", since, 0), _wall_ms("until", until, END_OF_TIME))
+    if span.until_ms <= span.since_ms:
+        raise InvalidRequestError.of("until", f"{until} is not after since, which is {since}")
+    return span
+
+
+def _wall_ms(name: str, given: str | None, default: int) -> int:
     try:
-        return parse_event_time(text)
+        return default if given is None else parse_event_time(given)
     except ValueError as error:
-        raise InvalidRequestError.of(field, str(error)) from error
+        raise InvalidRequestError.of(name, str(error)) from error
 
 
+WallSpanOf = Annotated[WallSpan, Depends(_wall_span)]
 WaitMs = Annotated[
     Integer, Between(0, 30_000), Query(description="Maximum wait for something new, ms.")
 ]

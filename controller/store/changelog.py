@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, delete, select
 from controller.commit.batch import Batch, rows_of
 from controller.database.statements import insert_rows
 from controller.schema import changelog, marks
-from controller.store.holds import hold_row, insert_holds
+from controller.store.holds import insert_holds
 from controller.store.marks import dump_position, read_newest
 from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
 
@@ -54,7 +54,7 @@ class Changelogs:
             mark = (stream_key, *bounds, dump_position(one.cut), one.marked_ms)
             batch.write_together(_insert_marks, mark)
         for hold in changes.holds:
-            batch.write_together(insert_holds, hold_row(stream_key, hold))
+            batch.write_together(insert_holds, (stream_key, hold))
         log = self._logs.setdefault(stream_key, _Log())
         if changes.entry:
             log.last += 1

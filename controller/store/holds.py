@@ -13,7 +13,8 @@ from controller.schema import holds
 from tidegauge.holds import Hold
 
 MOST = 10_000
-"""Of a stream: the oldest go."""
+"""Of a stream: the oldest go, `_AT_ONCE` at once."""
+_AT_ONCE = 100
 
 
 class Held(NamedTuple):
@@ -25,14 +26,14 @@ class Held(NamedTuple):
     longest: Hold
 
 
-def insert_holds(connection: Connection, rows: list[tuple[object, ...]]) -> None:
-    """Store spans that ended."""
+def insert_holds(connection: Connection, ended: list[tuple[int, Hold]]) -> None:
+    """Store spans that ended, of streams by their keys, and now and then drop the oldest of a stream."""
+    rows = [(key, *msgspec.structs.astuple(hold)) for key, hold in ended]
     replace_rows(connection, holds, rows)
-
-
-def hold_row(stream_key: int, hold: Hold) -> tuple[object, ...]:
-    """Return the row of a span, whose columns are its fields."""
-    return stream_key, *msgspec.structs.astuple(hold)
+    for key, hold in ended:
+        if hold.number % _AT_ONCE == 0:
+            is_surplus = holds.c.number <= hold.number - MOST
+            connection.execute(delete(holds).where(holds.c.stream_key == key, is_surplus))
 
 
 def read_holds(
@@ -54,8 +55,9 @@ def read_holds(
 
 def read_held(connection: Connection, *, since_ms: int, until_ms: int) -> list[Held]:
     """Add up what counts of the spans of each stream that overlap one of wall clock."""
-    inside = _most(holds.c.until_ms, until_ms) - _least(holds.c.since_ms, since_ms)
-    counts = case((holds.c.held_ms < inside, holds.c.held_ms), else_=inside)
+    begin = case((holds.c.since_ms < since_ms, since_ms), else_=holds.c.since_ms)
+    inside = _least(holds.c.until_ms, until_ms) - begin
+    counts = _least(holds.c.held_ms, inside)
     of_stream = holds.c.stream_key
     order = func.row_number().over(
         partition_by=of_stream, order_by=(counts.desc(), holds.c.number)
@@ -97,21 +99,9 @@ def forget_holds(connection: Connection, *, before_ms: int, most: int) -> None:
     connection.execute(delete(holds).where(tuple_(*key).in_(old)))
 
 
-def forget_surplus(connection: Connection, *, stream_key: int) -> None:
-    """Delete the oldest spans of a stream that has more than `MOST`."""
-    of_stream = holds.c.stream_key == stream_key
-    newest = select(holds.c.number).where(of_stream).order_by(holds.c.number.desc())
-    first_surplus = newest.limit(1).offset(MOST).scalar_subquery()
-    connection.execute(delete(holds).where(of_stream, holds.c.number <= first_surplus))
-
-
 def _overlap(since_ms: int, until_ms: int) -> tuple[ColumnElement[bool], ...]:
     return holds.c.until_ms > since_ms, holds.c.since_ms < until_ms
 
 
-def _most(column: ColumnElement[int], bound: int) -> ColumnElement[int]:
-    return case((column > bound, bound), else_=column)
-
-
-def _least(column: ColumnElement[int], bound: int) -> ColumnElement[int]:
-    return case((column < bound, bound), else_=column)
+def _least(one: ColumnElement[int], other: ColumnElement[int] | int) -> ColumnElement[int]:
+    return case((one < other, one), else_=other)

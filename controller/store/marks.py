@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     Connection,
@@ -102,9 +103,11 @@ class StoredMarks(Sequence[Mark]):
             .where(marks.c.revision >= first, at_ms <= until_ms, marks.c.lower < END_OF_TIME)
             .subquery()
         )
+        passed = some.c.created_ms - literal_column(str(since_ms), BigInteger)
+        step = literal_column(str(step_ms), BigInteger)
         query = (
             select(*map(func.max, some.c))
-            .group_by(some.c.created_ms // literal_column(str(step_ms)))
+            .group_by(case((passed <= 0, -1), else_=passed // step))
             .order_by(func.max(some.c.revision))
         )
         rows = self._connection.execute(query).all()

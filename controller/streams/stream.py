@@ -147,8 +147,6 @@ class StreamState:
         """Whether its deletion is decided."""
         self.expirations = 0
         """Writers that expired since this process read the stream back."""
-        self.new_holds = 0
-        """Spans that were stored since the oldest went."""
         self.odd_event: OddEvent | None = None
         """The newest that was appended here with a time that is probably wrong."""
         self._host = host
@@ -363,7 +361,6 @@ class StreamState:
             self._hold_ms += hold.held_ms
             if hold.until_ms - hold.began_ms >= LONG_MS:
                 _log.info("hold ended", extra=_facts_of(stream, hold))
-        self.new_holds += len(outcome.holds)
 
     @property
     def _earliest_pass(self) -> float:

@@ -2,7 +2,6 @@
 
 import base64
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -11,11 +10,10 @@ import httpx
 import pytest
 
 from controller.commit.batch import Batch
-from controller.store.holds import forget_holds, forget_surplus
+from controller.store.holds import forget_holds
 from tests.service.api import Api, Open
 from tests.service.in_process import Service
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.names import StreamName
 
 NOW = 1_700_000_000_000
 MINUTE = 60_000
@@ -98,6 +96,10 @@ def test_spans_are_listed_with_the_one_that_goes_on_and_page_by_page(
         assert refused.status_code == 422, refused.text
     assert _listed(night, until=first["until_ms"]) == [first]
     assert _listed(night, since=first["until_ms"]) == [second]
+    for path in (f"{night.path}/holds", f"{night.path}/marks/history", "/v1/holds"):
+        backwards = night.client.get(path, params={"since": str(NOW), "until": str(NOW)})
+        assert backwards.status_code == 422, path
+        assert f"{NOW} is not after since, which is {NOW}" in backwards.text
 
 
 def test_the_streams_that_were_held_are_added_up(
@@ -158,6 +160,9 @@ def test_a_night_is_drawn_by_steps(night: Api, clock: Clock) -> None:
         for writer in ("fast", "slow", "late"):
             night.note(writer, NOW + MINUTE + second * 1_000)
         clock.let_pass(1_000)
+    newest = night.get("marks")["marks"][-1]["marked_ms"]
+    in_force = night.get("marks/history", since=newest - 1, step_ms=86_400_000)
+    assert in_force["marked_ms"][0] < newest - 1 < newest == in_force["marked_ms"][-1]
     steps = night.get("marks/history", since=since, step_ms=20_000)
     marks = {one["revision"]: one for one in night.get("marks")["marks"]}
     for marked_ms, revision, lower in zip(
@@ -220,26 +225,27 @@ def test_trouble_comes_first_with_counts_and_what_is_looked_for(
 def test_old_spans_go_and_those_of_a_stream_that_has_too_many(
     service: Service, night: Api, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for minute in range(3):
+    def hold(minute: int) -> None:
         _hold(night, clock, since=NOW + minute * MINUTE)
         for writer in ("slow", "late"):
             night.note(writer, NOW + (minute + 1) * MINUTE)
-    third, second, first = _listed(night)
 
-    async def forget(work: Callable[..., None], given: dict[str, int]) -> None:
-        write = partial(Batch.write, work=partial(work, **given))
-        await service.app.parts.sequencer.submit(write)
+    async def forget(before_ms: int, most: int) -> None:
+        work = partial(forget_holds, before_ms=before_ms, most=most)
+        await service.app.parts.sequencer.submit(partial(Batch.write, work=work))
 
-    def change(work: Callable[..., None], **given: int) -> None:
-        service.run(forget(work, given))
-
-    change(forget_holds, before_ms=first["until_ms"], most=9)
-    assert _listed(night) == [third, second, first]
-    change(forget_holds, before_ms=second["until_ms"], most=9)
+    monkeypatch.setattr("controller.store.holds.MOST", 2)
+    monkeypatch.setattr("controller.store.holds._AT_ONCE", 3)
+    hold(0)
+    hold(1)
+    second, first = _listed(night)
+    hold(2)
+    third, *others = _listed(night)
+    assert others == [second]
+    service.run(forget(second["until_ms"], most=9))
     assert _listed(night) == [third, second]
-    change(forget_holds, before_ms=third["until_ms"], most=0)
+    service.run(forget(third["until_ms"], most=0))
     assert _listed(night) == [third, second]
-    monkeypatch.setattr("controller.store.holds.MOST", 1)
-    key = service.app.parts.registry.get(StreamName.parse(night.name)).identity.key
-    change(forget_surplus, stream_key=key)
+    service.run(forget(third["until_ms"], most=9))
     assert _listed(night) == [third]
+    assert first["until_ms"] <= second["since_ms"]

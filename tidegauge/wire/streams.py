@@ -666,6 +666,7 @@ class HeldStreamList(Answer):
     """``GET /v1/holds``."""
 
     streams: list[HeldStream] = Field(description="The most held first.")
+    more: bool = Field(description="Whether there are others.")
     now_ms: int = Field(description="Wall clock of the service, ms.")
 
 

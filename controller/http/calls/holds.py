@@ -1,8 +1,6 @@
 """Calls about holds: who held a watermark, from when to when."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from controller.http import routing
 from controller.http.calls.streams import ONE
@@ -11,13 +9,6 @@ from controller.streams import history
 from tidegauge.wire.streams import HeldStreamList, HoldInfo, HoldList
 
 router = APIRouter(route_class=routing.StrictRoute, tags=["holds"])
-_Since = Annotated[
-    str | None,
-    Query(description="Wall clock: ms, or RFC 3339 with a zone; left out: from the first on."),
-]
-_Until = Annotated[
-    str | None, Query(description="Wall clock, as `since`; left out: up to now.")
-]
 
 
 def _number(text: str) -> int:
@@ -33,8 +24,7 @@ async def list_holds(
     database: routing.DatabaseOf,
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
-    since: _Since = None,
-    until: _Until = None,
+    span: routing.WallSpanOf,
     *,
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
@@ -49,8 +39,8 @@ async def list_holds(
         database,
         state,
         current,
-        since_ms=routing.wall_ms(since, "since", 0),
-        until_ms=routing.wall_ms(until, "until", now.wall_ms + 1),
+        since_ms=span.since_ms,
+        until_ms=span.until_ms,
         before=routing.read_cursor(cursor, _number),
         limit=limit + 1,
     )
@@ -70,20 +60,17 @@ async def list_held_streams(
     database: routing.DatabaseOf,
     clocks: routing.ClocksOf,
     caller: routing.CallerOf,
-    since: _Since = None,
-    until: _Until = None,
+    span: routing.WallSpanOf,
     *,
     limit: routing.Limit = 100,
 ) -> HeldStreamList:
     """List the streams whose watermarks were held, the most held first, in scopes where the caller has a role."""
-    now_ms = clocks.now().wall_ms
-    since_ms, until_ms = (
-        routing.wall_ms(since, "since", 0),
-        routing.wall_ms(until, "until", now_ms + 1),
-    )
+    since_ms, until_ms = span
     stored = await database.read(
         lambda connection: read_held(connection, since_ms=since_ms, until_ms=until_ms)
     )
     held = await listing.held(stored, since_ms=since_ms, until_ms=until_ms, of=caller.roles)
     held.sort(key=lambda one: (-one.held_ms, one.stream))
-    return HeldStreamList(streams=held[:limit], now_ms=now_ms)
+    return HeldStreamList(
+        streams=held[:limit], more=len(held) > limit, now_ms=clocks.now().wall_ms
+    )

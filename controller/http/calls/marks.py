@@ -131,24 +131,20 @@ async def marks(
 async def mark_history(
     database: routing.DatabaseOf,
     state: routing.StreamOf,
-    since: Annotated[
-        str,
-        Query(
-            description="Wall clock: ms, or RFC 3339 with a zone. The mark in force then is the first."
-        ),
-    ],
-    until: Annotated[
-        str | None, Query(description="Wall clock, as `since`; left out: up to now.")
-    ] = None,
+    span: routing.WallSpanOf,
     step_ms: Annotated[
-        Integer, Between(1), Query(description="Length of a step of wall clock, ms.")
+        Integer,
+        Between(1),
+        Query(description="Length of a step of wall clock, ms; the first begins at `since`."),
     ] = 1_000,
 ) -> MarkHistory:
-    """List when the watermark was where, one entry for each step of wall clock: at most 2 000 steps."""
-    now_ms = state.now().wall_ms
-    since_ms = routing.wall_ms(since, "since", 0)
-    until_ms = routing.wall_ms(until, "until", now_ms)
-    if (until_ms - since_ms) // step_ms > _MOST_STEPS:
+    """List when the watermark was where, one entry for each step of wall clock: at most 2 000 steps.
+
+    The mark in force at `since` comes first.
+    """
+    now_ms, since_ms = state.now().wall_ms, span.since_ms
+    until_ms = min(span.until_ms, now_ms)
+    if until_ms - since_ms > _MOST_STEPS * step_ms:
         least = -(-(until_ms - since_ms) // _MOST_STEPS)
         raise InvalidRequestError.of(
             "step_ms", f"these are more than {_MOST_STEPS} steps; send {least} or more"
