@@ -15,12 +15,11 @@ COPY reader_client/ reader_client/
 COPY spark_source/ spark_source/
 COPY tidegauge/ tidegauge/
 COPY tidegauge_cli/ tidegauge_cli/
-COPY tidegauge_dashboard/ tidegauge_dashboard/
 COPY writer_client/ writer_client/
 RUN pip wheel --no-deps --wheel-dir /wheels .
 
 FROM build AS build-controller
-RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller,ui]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller]'
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
@@ -42,7 +41,7 @@ ENV PATH=/opt/tidegauge/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /var/lib/tidegauge
 USER 10001
 
-# The service, `tidegauge db upgrade`, and the dashboard.
+# The service, its page, and `tidegauge db upgrade`.
 FROM runtime AS controller
 COPY --from=build-controller /opt/tidegauge /opt/tidegauge
 EXPOSE 8470

@@ -156,7 +156,7 @@ interceptor:
 	jar --create --file $(INTERCEPTOR) -C build/kafka-interceptor .
 	@echo "Put $(INTERCEPTOR) on the class path of the producer, and set interceptor.classes=tidegauge.NotingInterceptor"
 
-# Every page of the dashboard on a demo set, light, dark and on a phone: to be looked at.
+# Every view of the page at / on a demo set, light, dark and on a phone: to be looked at.
 screenshots: setup
 	@sh scripts/install_test_tools.sh
 	$(BIN)/python scripts/screenshots.py screenshots

@@ -63,14 +63,6 @@ class _Serving(BaseModel):
     )
 
 
-class _Dashboard(BaseModel):
-    model_config = ConfigDict(title="Dashboard")
-
-    ui_url: Annotated[str, AfterValidator(check_url)] | None = Field(
-        None, description="URL of a dashboard of this service; the page at / links to it."
-    )
-
-
 class _FailOver(BaseModel):
     model_config = ConfigDict(title="Fail-over of controllers that share a PostgreSQL database")
 
@@ -163,7 +155,6 @@ class _Observing(BaseModel):
 
 PARTS: tuple[type[BaseModel], ...] = (
     _Serving,
-    _Dashboard,
     _FailOver,
     _Access,
     _Limits,
@@ -172,7 +163,7 @@ PARTS: tuple[type[BaseModel], ...] = (
 """The settings in the order of the help, each part with its title."""
 
 
-class ServeSettings(_Serving, _Dashboard, _FailOver, _Access, _Limits, _Observing):
+class ServeSettings(_Serving, _FailOver, _Access, _Limits, _Observing):
     """Settings of one controller; ``tidegauge serve`` reads each from ``TIDEGAUGE_…``, too."""
 
     model_config = ConfigDict(

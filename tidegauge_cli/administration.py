@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -16,7 +15,6 @@ from pydantic.fields import FieldInfo
 from controller.configuration import PARTS, ServeSettings
 from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import describe_span
-from tidegauge_cli.dashboard import beside
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.options import in_bytes, in_ms, in_range, reading
 
@@ -24,7 +22,6 @@ service = typer.Typer()
 database = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
 tokens = typer.Typer(help="Manage access tokens.", no_args_is_help=True)
 
-_UI = "Also start the dashboard; needs the extra ui."
 _PLAIN = {
     "Input should be greater than or equal to": "must be at least",
     "Input should be less than or equal to": "must be at most",
@@ -39,39 +36,12 @@ def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
     with needs_extra("controller"):
         from controller.serving import server  # noqa: PLC0415 (says which extra is missing)
     try:
-        with _dashboard(settings) as shown:
-            server.serve(ServeSettings(**settings | shown))
+        server.serve(ServeSettings(**settings))
     except ValidationError as error:
         wrong = (_as_typed(one["loc"], one["msg"], one["input"]) for one in error.errors())
         sys.exit(f"tidegauge serve: {'; '.join(wrong)}")
     except (TidegaugeError, OSError, ValueError) as error:
         sys.exit(f"tidegauge serve: {error}")
-
-
-@contextmanager
-def _dashboard(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Show the dashboard beside the service, if that is wanted; gives the service its address."""
-    if not settings.pop("ui"):
-        yield {}
-        return
-    with needs_extra("ui"):
-        import tidegauge_dashboard as _  # noqa: F401, PLC0415 (says which extra is missing)
-    for name in ("tokens", "tls_certificate"):
-        if settings[name] is not None:
-            option = name.replace("_", "-")
-            msg = f"--ui does not work with --{option}; start `tidegauge ui` separately"
-            raise ValueError(msg)
-    if settings["port"] == 0:
-        msg = "--ui needs a fixed port: give --port"
-        raise ValueError(msg)
-    with beside(f"http://{_reachable(settings['host'])}:{settings['port']}") as address:
-        yield {"ui_url": settings["ui_url"] or address}
-
-
-def _reachable(host: str) -> str:
-    """Write where a service on this machine is reached, as in an address."""
-    here = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    return f"[{here}]" if ":" in here else here
 
 
 def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:
@@ -91,7 +61,8 @@ def _size(size: int) -> str:
 
 def _option(panel: str, name: str, field: FieldInfo) -> Parameter:
     """Make the option of a setting: what it takes follows from the name and the type."""
-    kind, default = _kind(field.annotation), field.default
+    kind: Any = _kind(field.annotation)
+    default = field.default
     words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     how: dict[str, Any] = {"metavar": "|".join(words) or None}
     if name.endswith("_ms"):
@@ -103,25 +74,14 @@ def _option(panel: str, name: str, field: FieldInfo) -> Parameter:
         how = {"parser": in_range(0), "metavar": "NUMBER"}
     elif kind is bool:
         how = {"metavar": ""}
-    return _parameter(panel, name, kind, default, field.description, **how)
-
-
-def _parameter(
-    panel: str,
-    name: str,
-    kind: Any,  # noqa: ANN401 (a type)
-    default: object,
-    description: str | None,
-    **how: Any,  # noqa: ANN401 (typer's)
-) -> Parameter:
     option = typer.Option(
         "--" + name.replace("_", "-"),
         envvar=f"TIDEGAUGE_{name.upper()}",
-        help=description,
+        help=field.description,
         rich_help_panel=panel,
         **how,
     )
-    annotation = Annotated[kind, option]
+    annotation: Any = Annotated[kind, option]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -137,8 +97,6 @@ def _parameters() -> Iterator[Parameter]:
     for part in PARTS:
         panel = part.model_config["title"]
         assert panel is not None  # noqa: S101 (each part has one)
-        if "ui_url" in part.model_fields:
-            yield _parameter(panel, "ui", bool, False, _UI, metavar="")
         for name, field in part.model_fields.items():
             yield _option(panel, name, field)
 

@@ -11,7 +11,7 @@ _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _RARELY = 100_000
 """So many objects before a collection of garbage: imports leave none, and were slowed by a sixth."""
 _EXTRAS = dict.fromkeys(("serve", "db", "token"), "controller")
-_EXTRAS |= {"ui": "ui", "observe": "cli,kafka", "table": "cli,tables"}
+_EXTRAS |= {"observe": "cli,kafka", "table": "cli,tables"}
 """The extras of verbs that need more than ``cli``."""
 
 

@@ -10,9 +10,6 @@ from tidegauge_cli.extras import needs_extra
 
 VERBS = {
     "administration:service": {"serve": "Serve the HTTP API until SIGTERM or Ctrl-C."},
-    "dashboard:dashboards": {
-        "ui": "Serve the dashboard: every watermark, its holders and its readers, in a browser.",
-    },
     "lifecycle:lifecycle": {
         "create": "Create a stream; idempotent: succeeds if the stream exists with these settings.",
         "configure": "Change settings of a stream; settings that you leave out stay as they are.",

@@ -76,10 +76,9 @@ async def front_page(
     """
     streams: list[ListedState] = []
     more = False
-    ui_url, holder = process.settings.ui_url, process.right.holder
-    elsewhere = {} if ui_url is None else {"dashboard": ui_url}
+    holder, elsewhere = process.right.holder, {}
     if not process.holds:
-        elsewhere |= {"holder": holder} if holder else {}
+        elsewhere = {"holder": holder} if holder else {}
     elif caller is not NOBODY:  # for a caller that may see none, all names would be read
         streams, more = await _list(request.scope[PARTS], caller)
     page = FrontPage(
@@ -136,14 +135,12 @@ async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedState], bool]:
 
 def _write(page: FrontPage, *, url: str, is_anonymous: bool, standby: str) -> str:
     teaches = not page.streams and not (is_anonymous or standby)
-    found = page.links.get("dashboard")
     held = sum(one.state.startswith(LABELS["held"]) for one in page.streams)
     return _PAGE.substitute(
         title=f"{held} held · Tidegauge" if held else "Tidegauge",
         version=escape(page.version),
         body=_steps(url) if teaches else _table(page.streams),
         note=escape(standby) or _note(page, is_anonymous=is_anonymous),
-        dashboard="" if found is None else f'<a href="{escape(found)}">Dashboard</a>',
     )
 
 
@@ -173,6 +170,4 @@ def _note(page: FrontPage, *, is_anonymous: bool) -> str:
         return "This service needs a token: <code>tidegauge streams</code> lists the streams that yours may see."
     if page.more:
         return "These are the first: <code>tidegauge streams</code> lists all."
-    if not page.streams:
-        return "A dashboard that updates by itself: <code>tidegauge ui</code>."
     return "<code>tidegauge why SCOPE/STREAM</code> explains why a watermark is where it is."

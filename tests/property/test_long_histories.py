@@ -21,10 +21,8 @@ from tidegauge.groups import SegmentRef
 from tidegauge.lattice import count_between, covers, cut_of, down_set, join, precedes
 from tidegauge.marks import Mark
 from tidegauge.starts import starting_position
-from tidegauge.topology import KeyRange, Position, Segment, Topology
-from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
-from tidegauge_dashboard.page.headline import events_of
-from tidegauge_dashboard.page.segments import segments_tab
+from tidegauge.topology import KeyRange, Segment, Topology
+from tidegauge.wire.streams import TopologyDescriptions, TopologyInfo
 
 STREAM = "s/one"
 SEGMENTS = 10_000
@@ -136,22 +134,13 @@ def plan_batches(topology: Topology) -> None:
         planner.rows_between(topology, start.position, planned.position)
 
 
-def describe(topology: Topology, first_cut: Position) -> StreamInfo:
-    """Say what a page that shows segments looks at."""
-    config: dict[str, Any] = {"log": "embedded"}
-    info: dict[str, Any] = {
-        "topology": TopologyInfo.of(topology),
-        "tail": tails(topology),
-        "first_cut": dict(first_cut),
-        "config": StreamConfig.model_construct(**config),
-    }
-    return StreamInfo.model_construct(**info)
-
-
-def draw(topology: Topology) -> None:
-    info = describe(topology, cut_of(topology, ends(topology)))
-    assert segments_tab(info, info.first_cut or {}, [])["boxes"]
-    assert events_of(info) == 4 * len(topology.unsealed)
+def describe(topology: Topology) -> None:
+    """Describe the segments as the service does, read that as a client does, and count the events left."""
+    described = TopologyDescriptions().of(topology).model_dump_json()
+    read = TopologyInfo.model_validate_json(described).to_topology()
+    assert read.in_order == topology.in_order
+    gone = truncation.truncated_at(read, {}, tails(read), cut_of(read, ends(read)))
+    assert sum(tails(read).values()) - sum(gone.values()) == 4 * len(topology.unsealed)
 
 
 def scale(topology: Topology) -> None:
@@ -210,7 +199,7 @@ WALKS: Mapping[str, Callable[[Topology], Any]] = {
     for one in (
         aggregate,
         compare,
-        draw,
+        describe,
         find_windows,
         follow,
         plan_batches,

@@ -40,7 +40,6 @@ class Reader:
         return [self._spark.table(one).count() for one in self._tables]
 
     def _type(self, commands: str) -> None:
-        commands = re.sub(r"^tidegauge ui.*$", "", commands, flags=re.MULTILINE)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = os.environ | {"PATH": path, "TIDEGAUGE_URL": self._url}
         script = self._variables + commands

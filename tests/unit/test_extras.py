@@ -16,7 +16,6 @@ PACKAGES = (
     "spark_source",
     "tidegauge",
     "tidegauge_cli",
-    "tidegauge_dashboard",
     "writer_client",
 )
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py")]
@@ -149,7 +148,6 @@ def test_the_version_of_spark_is_asked_before_anything_of_it_is_imported(
         (["why", "demo/rides"], "typer", "cli"),
         (["serve"], "typer", "controller"),
         (["db", "upgrade"], "typer", "controller"),
-        (["ui"], "typer", "ui"),
         (["observe", "kafka"], "typer", "cli,kafka"),
         (["table", "/data/flights"], "typer", "cli,tables"),
         (["observe", "kafka", "demo/x"], "confluent_kafka", "kafka"),

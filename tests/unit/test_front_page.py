@@ -72,10 +72,3 @@ def test_the_first_hundred_streams_are_named(settings: ServeSettings) -> None:
         page = client.get("/").json()
         assert (len(page["streams"]), page["more"]) == (100, True)
         assert "These are the first" in client.get("/", headers=HTML).text
-
-
-def test_the_page_links_to_a_dashboard_whose_address_it_has(settings: ServeSettings) -> None:
-    url = "http://127.0.0.1:8787/"
-    with called_in_process(settings.model_copy(update={"ui_url": url})) as client:
-        assert client.get("/").json()["links"]["dashboard"] == url
-        assert f'<a href="{url}">Dashboard</a>' in client.get("/", headers=HTML).text

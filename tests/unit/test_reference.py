@@ -13,7 +13,7 @@ import reader_client
 import writer_client
 
 ROOT = Path(__file__).parents[2]
-PURE = ("tidegauge_dashboard/page/*.py", "tidegauge/**/*.py", "writer_client/strategies.py")
+PURE = ("tidegauge/**/*.py", "writer_client/strategies.py")
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for pattern in PURE

@@ -11,7 +11,7 @@ from controller.configuration import PARTS, ServeSettings
 from tidegauge_cli.verbs import app, load
 
 SERVE = load("serve")
-OPTIONS = {option.name: option for option in SERVE.params if option.name != "ui"}
+OPTIONS = {option.name: option for option in SERVE.params}
 
 
 def test_every_setting_is_an_option_with_the_same_default_and_an_environment_variable() -> None:

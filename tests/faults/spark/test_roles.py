@@ -21,7 +21,6 @@ from tests.spark.feed import Feed
 
 NO_ROLE = (
     "controller",
-    "tidegauge_dashboard",
     "matplotlib",
     "pandas",
     "spark_source.progress.listener",

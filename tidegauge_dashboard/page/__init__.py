@@ -1,1 +1,0 @@
-"""What is seen means: states, sentences, scales and times as text. Pure; the page only draws."""
