@@ -8,7 +8,8 @@ from typing import TypeAlias, TypeVar
 from controller.commit.sequencer import Sequencer
 from controller.groups import Groups, StoredGroup
 from controller.store.holds import Held
-from controller.streams.lifecycle import describe, describe_briefly, judge
+from controller.streams.judging import judge
+from controller.streams.lifecycle import describe, describe_briefly
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.holds import Hold

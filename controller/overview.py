@@ -12,7 +12,7 @@ from controller.access.callers import Caller
 from controller.clocks import Clocks
 from controller.commit.sequencer import Sequencer
 from controller.listing import Listing
-from tidegauge.explain.states import State, rank_of
+from tidegauge.explain.states import State
 from tidegauge.wire.streams import JudgedStreamList, StreamBrief
 
 _PERIOD_S = 1.0
@@ -100,7 +100,7 @@ def _write(seen: _Seen, asked: Asked) -> bytes:
     }
     counts = Counter(found.state for _, found in judged.values())
     chosen = [name for name, (_, found) in judged.items() if asked.state in {None, found.state}]
-    first = nsmallest(asked.limit, chosen, key=lambda name: rank_of(judged[name][1], name))
+    first = nsmallest(asked.limit, chosen, key=lambda name: (judged[name][1].rank, name))
     written = JudgedStreamList.model_construct(
         streams=[judged[name][0] for name in first],
         cursor=None,

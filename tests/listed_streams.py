@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidegauge.explain.states import judgement_of
-from tidegauge.wire.groups import GroupDetails, ListedGroup
-from tidegauge.wire.streams import JudgedState, StreamBrief
+from controller.streams.judging import judged_of
+from tidegauge.aggregation.changes import Paced
+from tidegauge.wire.groups import ListedGroup
+from tidegauge.wire.streams import BriefExplanation, StreamBrief
 from tidegauge.wire.writers import WriterInfo
 
 NOW = 1_800_000_000_000
+UNWATCHED = Paced()
 STATES = {"joining": 0, "active": 1, "behind": 1, "expired": 0, "left": 0}
 
 
-def brief_of(**given: Any) -> StreamBrief:
-    """Make the entry of a stream that `slow` holds."""
+def brief_of(paced: Paced = UNWATCHED, **given: Any) -> StreamBrief:
+    """Make the entry of a stream that `slow` holds, judged by how it moved lately."""
     explained = given.pop("explained", {})
     explanation = {
         "reason": "holding",
@@ -38,18 +40,11 @@ def brief_of(**given: Any) -> StreamBrief:
         "drops_writers": True,
         "segments": 1,
         "events": 0,
-        "explanation": explanation,
     } | given
-    brief = StreamBrief.model_validate(fields)
-    found = judgement_of(brief, now_ms=NOW)
-    judged = JudgedState(
-        state=found.state,
-        label=found.label,
-        tone=found.tone,
-        since_ms=found.since_ms,
-        marks_per_s=0.0,
-    )
-    return brief.model_copy(update={"judged": judged})
+    stream = StreamBrief.model_validate(fields)
+    shown = BriefExplanation.model_validate(explanation)
+    judged = judged_of(stream, shown, paced, now_ms=NOW)
+    return stream.model_copy(update={"explanation": shown, "judged": judged})
 
 
 def writer_of(name: str, **given: Any) -> WriterInfo:
@@ -93,8 +88,3 @@ def group_of(
         "windows": windows,
     } | given
     return ListedGroup.model_validate(fields)
-
-
-def details_of(group: ListedGroup, **given: Any) -> GroupDetails:
-    """Make what a page shows of a group."""
-    return GroupDetails.model_validate(group.model_dump() | {"progress": None} | given)

@@ -17,7 +17,7 @@ from tidegauge.aggregation.acceptance import (
     sealed_topology,
 )
 from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.changes import Changes, StoredAggregation
+from tidegauge.aggregation.changes import Changes, Paced, StoredAggregation
 from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.intake import Intake, SignedReport
 from tidegauge.aggregation.marking import Marking
@@ -34,7 +34,6 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.explain.inspection import Inspection
 from tidegauge.explain.slowest import Slowest
-from tidegauge.explain.states import Pace
 from tidegauge.holds import Hold
 from tidegauge.lattice import DownSet, cut_of, down_set
 from tidegauge.marks import Mark
@@ -428,13 +427,9 @@ class Aggregator:
         return self._passes.holds.current(now, self.watermark)
 
     @property
-    def pace(self) -> Pace:
+    def paced(self) -> Paced:
         """How the watermark has moved lately."""
-        paced = self._passes.holds.paced
-        per_s = (
-            1_000 * paced.marks / max(1.0, paced.mean_ms) if paced.mean_ms is not None else 0.0
-        )
-        return Pace(paced.mean_ms, paced.gain, per_s)
+        return self._passes.holds.paced
 
     def inspect(self, now: Now) -> Inspection:
         """Return a view of the stream as of one moment, for operators."""

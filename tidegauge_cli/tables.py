@@ -8,11 +8,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
-from tidegauge.explain.states import (
-    Tone,
-    describe_state,
-    trouble_first,
-)
+from tidegauge.explain.states import Tone
 from tidegauge.states import Reason
 from tidegauge.wire.groups import GroupDetails, ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, JudgedState, MarkInfo, StreamBrief
@@ -40,9 +36,12 @@ class JudgedStream(NamedTuple):
 
 def judge(page: BriefStreamList) -> list[JudgedStream]:
     """Pair each stream of a page with its state; those in trouble come first."""
-    now_ms, listed = page.now_ms, {one.stream: one for one in page.streams}
-    judged = {name: one.judged for name, one in listed.items() if one.judged is not None}
-    return [JudgedStream(listed[name], judged[name], now_ms) for name in trouble_first(judged)]
+    judged = [
+        JudgedStream(stream, stream.judged, page.now_ms)
+        for stream in page.streams
+        if stream.judged is not None
+    ]
+    return sorted(judged, key=lambda one: (one.judged.rank, one.stream.stream))
 
 
 def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
@@ -52,7 +51,7 @@ def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
     )
     listing.shortens, listing.wraps = "watermark", "state"
     for one, judged, now_ms in streams:
-        words = describe_state(one, judged, now_ms=now_ms)
+        words = one.describe_state(now_ms=now_ms)
         listing.add(
             one.stream,
             describe_time(one.watermark),

@@ -23,7 +23,7 @@ from controller.http.routing import (
 )
 from tidegauge.event_time import describe_event_time
 from tidegauge.explain.first_steps import WATERMARK, first_commands
-from tidegauge.explain.states import LABELS, describe_state, trouble_first
+from tidegauge.explain.states import LABELS
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
@@ -126,9 +126,9 @@ async def _list(parts: Parts, caller: Caller) -> tuple[list[ListedState], bool]:
         ListedState(
             stream=name,
             watermark=known[name].watermark,
-            state=describe_state(known[name], judged[name], now_ms=now_ms),
+            state=known[name].describe_state(now_ms=now_ms),
         )
-        for name in trouble_first(judged)
+        for name in sorted(judged, key=lambda name: (judged[name].rank, name))
     ]
     return states, more
 

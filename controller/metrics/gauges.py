@@ -23,7 +23,7 @@ from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.groups import Groups
 from controller.metrics.counters import Metrics, counted
-from controller.streams.lifecycle import explain_briefly
+from controller.streams.judging import explain_briefly
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now

@@ -25,19 +25,14 @@ from tidegauge.errors import (
     TopologyChangedError,
     UnknownStreamSegmentError,
 )
-from tidegauge.explain.explanation import reason_of
-from tidegauge.explain.hints import hint_of
-from tidegauge.explain.states import MOVES, judgement_of
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling import MOST_SEGMENTS, continued, continuing
 from tidegauge.scaling_policy import Action, Load, scaled
 from tidegauge.topology import KeyRange, Position, Topology
 from tidegauge.wire.streams import (
-    BriefExplanation,
     ChangeStream,
     CreateStream,
-    JudgedState,
     ScaleStream,
     SettingsFields,
     StreamBrief,
@@ -99,42 +94,6 @@ def _describe_time(state: StreamState) -> dict[str, Any]:
         "watermark": state.watermark,
         "final": state.final,
     }
-
-
-def explain_briefly(state: StreamState) -> BriefExplanation:
-    """Explain in short why the watermark is where it is, between two batches."""
-    seen = state.aggregator.inspect(state.now())
-    situation = seen.situation(
-        hot=state.load.hot_until_ms, odd_event=state.odd_event, in_short=True
-    )
-    holders = situation.holders
-    return BriefExplanation(
-        reason=reason_of(situation),
-        stood_ms=situation.stood_ms,
-        held_ms=situation.held_ms,
-        silent_ms=situation.silent_ms,
-        states=dict(situation.states),
-        holder=holders[0].writer if holders else None,
-        holder_count=situation.holder_count,
-        waiting_count=situation.waiting_count,
-        next_expiry_ms=situation.next_expiry_ms,
-        hint=hint_of(situation),
-    )
-
-
-def judge(state: StreamState) -> StreamBrief:
-    """Describe a stream, explain it in short, and say its state by how it has moved lately."""
-    explanation, pace = explain_briefly(state), state.aggregator.pace
-    explained = describe_briefly(state).model_copy(update={"explanation": explanation})
-    found = judgement_of(explained, pace, now_ms=state.now().wall_ms)
-    judged = JudgedState(
-        state=found.state,
-        label=found.label,
-        tone=found.tone,
-        since_ms=found.since_ms,
-        marks_per_s=pace.marks_per_s if found.state in MOVES else 0.0,
-    )
-    return explained.model_copy(update={"judged": judged})
 
 
 def create_stream(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidegauge.scaling import continuation, continued, continuing, equal_parts
 from tidegauge.topology import KeyRange, Segment, Topology
-from tidegauge.wire.streams import TopologyDescriptions, TopologyInfo
+from tidegauge.wire.streams import TopologyDescriptions
 
 QUARTERS = Topology.of_equal_ranges(4)
 
@@ -111,14 +111,14 @@ def test_only_what_a_scaling_changed_is_described_anew() -> None:
         {1: 7}, continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)), now_ms=5
     )
     described = descriptions.of(grown)
-    assert described == TopologyInfo.of(grown)
+    assert described == TopologyDescriptions().of(grown)
     assert descriptions.of(grown) is described
     known = {id(one) for one in former.segments}
     assert [one.number for one in described.segments if id(one) in known] == [0, 2, 3]
     again = QUARTERS.scaled(
         {1: 7}, continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)), now_ms=6
     )
-    assert descriptions.of(again) == TopologyInfo.of(again)
+    assert descriptions.of(again) == TopologyDescriptions().of(again)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 12))

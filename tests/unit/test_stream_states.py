@@ -1,21 +1,32 @@
-"""The state of a stream, as the command line, the page at / and the dashboard say it."""
+"""The state of a stream, as the service decides it and the command line shows it."""
 
 from typing import Any
 
 import pytest
 
-from tests.listed_streams import NOW, STATES, brief_of
-from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import (
-    Judgement,
-    Pace,
-    State,
-    describe_state,
-    judgement_of,
-    trouble_first,
-)
-from tidegauge.wire.streams import BriefStreamList
+from tests.listed_streams import NOW, STATES, UNWATCHED, brief_of
+from tidegauge.aggregation.changes import Paced
+from tidegauge.explain.states import LABELS, TONES, State, Tone
+from tidegauge.wire.streams import BriefStreamList, JudgedState
 from tidegauge_cli.tables import judge, table_of_streams
+
+
+def judged(paced: Paced = UNWATCHED, **given: Any) -> JudgedState:
+    found = brief_of(paced, **given).judged
+    assert found is not None
+    return found
+
+
+def state_of(
+    state: State, tone: Tone | None = None, since_ms: int | None = None
+) -> JudgedState:
+    return JudgedState(
+        state=state,
+        label=LABELS[state],
+        tone=tone or TONES[state],
+        since_ms=since_ms,
+        marks_per_s=0.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,54 +45,58 @@ from tidegauge_cli.tables import judge, table_of_streams
         ({"explained": {"silent_ms": 660_000, "hint": "seconds?"}}, "odd", "amber"),
         ({"explained": {"silent_ms": 9, "waiting_count": 0}, "marked_ms": 0}, "held", "red"),
         ({"explained": {"reason": "no_writers"}}, "unused", "grey"),
-        ({"final": True, "watermark": END_OF_TIME}, "ended", "grey"),
+        ({"explained": {"reason": "sealed"}, "final": True}, "ended", "grey"),
         ({"watermark": NOW - 301_000}, "late", "amber"),
         ({"watermark": NOW - 301_000, "follows_clock": False}, "moving", "green"),
     ],
 )
 def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
-    found = judgement_of(brief_of(**given), Pace(), now_ms=NOW)
+    found = judged(**given)
     assert (found.state, found.tone) == (state, tone)
 
 
 def test_a_stream_of_old_events_is_not_late_before_it_had_time_to_be() -> None:
-    old = {"watermark": 1_000_000_000_000, "explained": {"reason": "caught_up"}}
-    assert judgement_of(brief_of(created_ms=NOW - 1_000, **old), now_ms=NOW).state == "moving"
-    assert judgement_of(brief_of(created_ms=NOW - 301_000, **old), now_ms=NOW).state == "late"
+    old: Any = {"watermark": 1_000_000_000_000, "explained": {"reason": "caught_up"}}
+    assert judged(created_ms=NOW - 1_000, **old).state == "moving"
+    assert judged(created_ms=NOW - 301_000, **old).state == "late"
 
 
 def test_a_stream_of_rare_marks_is_held_later() -> None:
-    brief = brief_of(marked_ms=NOW - 50_000)
-    assert judgement_of(brief, Pace(distance_ms=15_000), now_ms=NOW).state == "moving"
-    assert judgement_of(brief, Pace(distance_ms=12_000), now_ms=NOW).state == "held"
+    assert judged(Paced(mean_ms=15_000), marked_ms=NOW - 50_000).state == "moving"
+    assert judged(Paced(mean_ms=12_000), marked_ms=NOW - 50_000).state == "held"
+
+
+def test_marks_are_counted_while_a_stream_moves() -> None:
+    two_in_a_second = Paced(mean_ms=500, marks=1.0)
+    assert judged(two_in_a_second).marks_per_s == 2.0
+    assert judged(two_in_a_second, marked_ms=NOW - 11_000).marks_per_s == 0.0
+    assert judged().marks_per_s == 0.0
 
 
 def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
-    def found(marked_ms: int, held_ms: int) -> Judgement:
-        brief = brief_of(marked_ms=marked_ms, explained={"held_ms": held_ms})
-        return judgement_of(brief, Pace(), now_ms=NOW)
+    def found(marked_ms: int, held_ms: int) -> JudgedState:
+        return judged(marked_ms=marked_ms, explained={"held_ms": held_ms})
 
-    assert found(NOW - 68_000, 12_000) == Judgement("held", "amber", NOW - 12_000)
-    assert found(NOW - 11_000, 12_000) == Judgement("held", "amber", NOW - 11_000)
+    assert found(NOW - 68_000, 12_000) == state_of("held", "amber", NOW - 12_000)
+    assert found(NOW - 11_000, 12_000) == state_of("held", "amber", NOW - 11_000)
     assert found(NOW - 68_000, 2_000).state == "moving"
 
 
 def test_a_late_stream_that_gains_is_catching_up() -> None:
-    brief = brief_of(watermark=NOW - 900_000)
-    assert judgement_of(brief, Pace(gain=1.3), now_ms=NOW).state == "catching"
-    assert judgement_of(brief, Pace(gain=1.1), now_ms=NOW).state == "late"
+    assert judged(Paced(gain=1.3), watermark=NOW - 900_000).state == "catching"
+    assert judged(Paced(gain=1.1), watermark=NOW - 900_000).state == "late"
 
 
 def test_trouble_comes_first_and_what_stands_longest() -> None:
     judgements = {
-        "c": Judgement("moving", "green"),
-        "b": Judgement("held", "amber", NOW - 20),
-        "a": Judgement("quiet", "grey", NOW - 900),
-        "d": Judgement("held", "red", NOW - 99),
-        "e": Judgement("silent", "grey", NOW - 9_000),
-        "f": Judgement("late", "amber"),
+        "c": state_of("moving"),
+        "b": state_of("held", since_ms=NOW - 20),
+        "a": state_of("quiet", since_ms=NOW - 900),
+        "d": state_of("held", "red", NOW - 99),
+        "e": state_of("silent", since_ms=NOW - 9_000),
+        "f": state_of("late"),
     }
-    assert trouble_first(judgements) == ["d", "b", "f", "e", "c", "a"]
+    assert "".join(sorted(judgements, key=lambda name: judgements[name].rank)) == "dbfeca"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +115,7 @@ def test_trouble_comes_first_and_what_stands_longest() -> None:
         ({"explained": {"silent_ms": 660_000}}, "silent for 11m"),
         ({"explained": {"reason": "caught_up", "hint": "seconds?"}}, "odd times"),
         ({"explained": {"reason": "no_writers"}}, "unused"),
-        ({"final": True, "watermark": END_OF_TIME}, "ended"),
+        ({"explained": {"reason": "sealed"}, "final": True}, "ended"),
         ({}, "moving"),
         ({"explained": {"reason": "min_writers"}, "marked_ms": NOW + 1}, "too few writers"),
     ],
@@ -108,8 +123,7 @@ def test_trouble_comes_first_and_what_stands_longest() -> None:
 def test_a_line_says_the_state_and_who_is_to_blame_and_for_how_long(
     given: Any, words: str
 ) -> None:
-    brief = brief_of(**given)
-    assert describe_state(brief, judgement_of(brief, now_ms=NOW), now_ms=NOW) == words
+    assert brief_of(**given).describe_state(now_ms=NOW) == words
 
 
 def test_the_list_of_the_command_line_begins_with_trouble() -> None:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from tidegauge.explain.states import State, Tone
+from tidegauge.event_time import describe_span
+from tidegauge.explain.states import LABELS, RANKS, State, Tone
 from tidegauge.holds import HoldEnd
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
@@ -224,14 +225,6 @@ class TopologyInfo(Answer):
     revision: int = Field(description="Rises by one with every change.")
     segments: list[SegmentInfo] = Field(description="All of them, in order of number.")
 
-    @classmethod
-    def of(cls, topology: Topology) -> "TopologyInfo":
-        """Describe a topology."""
-        return cls.model_construct(
-            revision=topology.revision,
-            segments=[SegmentInfo.of(topology[n]) for n in sorted(topology.segments)],
-        )
-
     def to_topology(self) -> Topology:
         """Read the description back."""
         return Topology(
@@ -247,7 +240,7 @@ class TopologyDescriptions:
         self._newest: tuple[Topology, TopologyInfo] | None = None
 
     def of(self, topology: Topology) -> TopologyInfo:
-        """Describe a topology, as `TopologyInfo.of` does."""
+        """Describe a topology."""
         if self._newest is None or self._newest[0] is not topology:
             former, self._described = self._described, {}
             for number in sorted(topology.segments):
@@ -399,6 +392,11 @@ class JudgedState(Answer):
     )
     marks_per_s: float = Field(description="Marks a second lately; 0 while it stands.")
 
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Its place among others: trouble first, then those that stand for the longest."""
+        return RANKS[self.state], 2**63 if self.since_ms is None else self.since_ms
+
 
 class _StreamEntry(StreamFacts):
     stream: str = Field(description="scope/stream.")
@@ -438,6 +436,20 @@ class StreamBrief(_StreamEntry):
         description="How many the log holds, without those that were truncated; null on external "
         "logs."
     )
+
+    def describe_state(self, *, now_ms: int) -> str:
+        """Return the state in a line, such as ``held by gateway-7 and 2 more for 53s``."""
+        judged, explanation = self.judged, self.explanation
+        if judged is None or explanation is None:
+            return ""
+        words, is_held = judged.label, judged.state == "held"
+        if is_held and explanation.holder is not None:
+            more = explanation.holder_count - 1
+            words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
+        if judged.since_ms is not None and judged.since_ms <= now_ms:
+            words += f" for {describe_span(now_ms - judged.since_ms)}"
+        is_odd = is_held and explanation.hint is not None
+        return f"{words}, {LABELS['odd']}" if is_odd else words
 
 
 class StreamInfo(_StreamEntry):

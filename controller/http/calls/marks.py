@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from controller.http import routing
 from controller.streams import history
-from controller.streams.lifecycle import judge
+from controller.streams.judging import judge
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.event_time import parse_event_time
