@@ -53,9 +53,9 @@ def in_range(least: int, most: int | None = None) -> Callable[[str], int]:
     return reading(parse)
 
 
-def in_time(unit_ms: int = 1) -> Callable[[str], float]:
-    """Make a parser of lengths of time, in units: a number counts them as well."""
-    return reading(lambda text: parse_span(text, bare_ms=unit_ms) / unit_ms)
+def in_seconds(text: str) -> float:
+    """Read a length of time in s, written ``90s``; a number counts s."""
+    return parse_span(text, bare_ms=1_000) / 1_000
 
 
 def in_ms(text: str) -> int:
@@ -149,7 +149,7 @@ AwaitedTime = Annotated[
 Timeout = Annotated[
     float | None,
     typer.Option(
-        parser=in_time(1_000),
+        parser=reading(in_seconds),
         metavar="SPAN",
         help="Stop waiting after this time, with exit status 1.",
         show_default="never",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
-from tidegauge.explain.states import Tone
+from tidegauge.explain.states import LABELS, Tone
 from tidegauge.states import Reason
 from tidegauge.wire.groups import GroupDetails, ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, JudgedState, MarkInfo, StreamBrief
@@ -51,7 +51,7 @@ def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
     )
     listing.shortens, listing.wraps = "watermark", "state"
     for one, judged, now_ms in streams:
-        words = one.describe_state(now_ms=now_ms)
+        words = describe_state(one, judged, now_ms=now_ms)
         listing.add(
             one.stream,
             describe_time(one.watermark),
@@ -63,6 +63,19 @@ def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
             one.table or one.log,
         )
     return listing
+
+
+def describe_state(stream: StreamBrief, judged: JudgedState, *, now_ms: int) -> str:
+    """Return the state of a stream in a line, such as ``held by gateway-7 and 2 more for 53s``."""
+    words, explanation = judged.label, stream.explanation
+    is_held = judged.state == "held"
+    if is_held and explanation is not None and explanation.holder is not None:
+        more = explanation.holder_count - 1
+        words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
+    if judged.since_ms is not None and judged.since_ms <= now_ms:
+        words += f" for {describe_span(now_ms - judged.since_ms)}"
+    is_odd = is_held and explanation is not None and explanation.hint is not None
+    return f"{words}, {LABELS['odd']}" if is_odd else words
 
 
 def _content(one: StreamBrief) -> str:

@@ -8,7 +8,7 @@ from tests.listed_streams import NOW, STATES, UNWATCHED, brief_of
 from tidegauge.aggregation.changes import Paced
 from tidegauge.explain.states import LABELS, TONES, State, Tone
 from tidegauge.wire.streams import BriefStreamList, JudgedState
-from tidegauge_cli.tables import judge, table_of_streams
+from tidegauge_cli.tables import describe_state, judge, table_of_streams
 
 
 def judged(paced: Paced = UNWATCHED, **given: Any) -> JudgedState:
@@ -123,7 +123,7 @@ def test_trouble_comes_first_and_what_stands_longest() -> None:
 def test_a_line_says_the_state_and_who_is_to_blame_and_for_how_long(
     given: Any, words: str
 ) -> None:
-    assert brief_of(**given).describe_state(now_ms=NOW) == words
+    assert describe_state(brief_of(**given), judged(**given), now_ms=NOW) == words
 
 
 def test_the_list_of_the_command_line_begins_with_trouble() -> None:

@@ -1,14 +1,9 @@
-"""What an empty service teaches: what a watermark is, and commands that end with a moving one."""
+"""What an empty service teaches: commands that end with a moving watermark."""
 
 import shlex
 
 LOCAL_URL = "http://127.0.0.1:8470"
 """Where commands go that name no other service."""
-
-WATERMARK = (
-    "A watermark is the event time up to which a stream is complete: its writers have declared "
-    "that they will write nothing older."
-)
 
 
 def addressed(command: str, url: str) -> str:

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from tidegauge.event_time import describe_span
-from tidegauge.explain.states import LABELS, RANKS, State, Tone
+from tidegauge.explain.states import RANKS, State, Tone
 from tidegauge.holds import HoldEnd
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
@@ -436,20 +435,6 @@ class StreamBrief(_StreamEntry):
         description="How many the log holds, without those that were truncated; null on external "
         "logs."
     )
-
-    def describe_state(self, *, now_ms: int) -> str:
-        """Return the state in a line, such as ``held by gateway-7 and 2 more for 53s``."""
-        judged, explanation = self.judged, self.explanation
-        if judged is None or explanation is None:
-            return ""
-        words, is_held = judged.label, judged.state == "held"
-        if is_held and explanation.holder is not None:
-            more = explanation.holder_count - 1
-            words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
-        if judged.since_ms is not None and judged.since_ms <= now_ms:
-            words += f" for {describe_span(now_ms - judged.since_ms)}"
-        is_odd = is_held and explanation.hint is not None
-        return f"{words}, {LABELS['odd']}" if is_odd else words
 
 
 class StreamInfo(_StreamEntry):
