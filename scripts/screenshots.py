@@ -1,6 +1,7 @@
-"""Takes pictures of every page of the dashboard on a demo set: light, dark and on a phone.
+"""Takes pictures of every view of the page on a demo set: light and dark, on a desk and on a phone.
 
-``make screenshots``, or ``python scripts/screenshots.py DIRECTORY``; it takes eight minutes. Look at them.
+``make screenshots``, or ``python scripts/screenshots.py DIRECTORY``; it takes ten minutes. Look at
+them: ``streams-light.png`` and ``stream-light.png`` are those of the documentation.
 """
 
 import argparse
@@ -9,143 +10,153 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 _HERE = Path(__file__).parent
-_HISTORY_S = 180
+_HISTORY_S = 300
+"""What the chart of a stream shows at first."""
 _HELD = "city/rides"
-_HELD_WITHIN_MS = 180_000
-_WATCHED = ("", f"?stream={_HELD}", "?stream=shop/orders", "?stream=demo/scaled")
-_PAGES = {
-    "overview": "",
-    "held": "?state=held",
-    "stream": "?stream=city/rides",
-    "segments": "?stream=demo/scaled&tab=segments",
-    "external": "?stream=iot/meters&tab=segments",
-    "marks": "?stream=shop/orders&tab=marks",
-    "nobody": "?group=city/forgotten",
-    "nothing": "?q=nothing",
-    "readers": "?stream=city/rides&tab=readers",
-    "settings": "?stream=shop/payments&tab=settings",
-    "logical": "?stream=lab/steps",
-    "backfill": "?stream=lab/backfill",
-    "seconds": "?stream=iot/seconds",
-    "ended": "?stream=shop/returns",
-    "unused": "?stream=shop/unused",
-    "quiet": "?stream=shop/night",
-    "groups": "?show=groups",
-    "help": "?show=help",
-    "sorted": "?sort=-writers",
-    "group": "?group=city/billing",
-    "query": "?group=shop/reports",
+_HELD_WITHIN_S = 180
+_VIEWS = {
+    "streams": "",
+    "stream": f"#stream={_HELD}",
+    "hour": f"#stream={_HELD}&span=3600000",
+    "age": f"#stream={_HELD}&view=age",
+    "held": "#state=held",
+    "nothing": "#q=nothing",
+    "sorted": "#sort=writers",
+    "segments": "#stream=demo/scaled&tab=segments",
+    "external": "#stream=iot/meters&tab=segments",
+    "marks": "#stream=shop/orders&tab=marks",
+    "transactions": "#stream=shop/payments&tab=transactions",
+    "readers": f"#stream={_HELD}&tab=readers",
+    "settings": "#stream=shop/payments&tab=settings",
+    "logical": "#stream=lab/steps",
+    "backfill": "#stream=lab/backfill",
+    "seconds": "#stream=iot/seconds",
+    "ended": "#stream=shop/returns",
+    "unused": "#stream=shop/unused",
+    "quiet": "#stream=shop/night",
+    "groups": "#show=groups",
+    "group": "#group=city/billing",
+    "query": "#group=shop/reports",
+    "nobody": "#group=city/forgotten",
+    "help": "#show=help",
 }
 _SETTLE_MS = 2_000
 _LOOKS = {
-    "light": ("light", 1_400, 900),
-    "dark": ("dark", 1_400, 900),
-    "narrow": ("light", 1_280, 900),
-    "phone": ("light", 360, 780),
+    "light": ("light", 1_280, 900),
+    "dark": ("dark", 1_280, 900),
+    "phone": ("light", 390, 780),
+    "phone-dark": ("dark", 390, 780),
 }
 
 
 def main() -> None:
-    """Start a service, the set and the dashboard, and look at all pages."""
+    """Start services and the set, and look at all views."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path, help="where the pictures go")
     into = parser.parse_args().directory
     into.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        work = stack.enter_context(tempfile.TemporaryDirectory())
-        service, page = _free_port(), _free_port()
-        url = f"http://127.0.0.1:{service}"
-        database = f"sqlite:///{work}/demo.db"
-        serve = ["-m", "tidegauge_cli", "serve", "--port", str(service), "--log-level=warning"]
-        serving = stack.enter_context(ExitStack())
-        serving.enter_context(_running(*serve, "--database-url", database))
-        _wait_for(f"{url}/readyz")
-        ui = ["-m", "tidegauge_cli", "ui", "--url", url, "--port", str(page)]
-        stack.enter_context(_running(*ui))
-        home = f"http://127.0.0.1:{page}/"
-        _wait_for(f"{home}healthz")
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         playwright = stack.enter_context(sync_playwright())
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
-        _take_all(browser, home, into, {"first": ""})
-        serving.enter_context(_running(str(_HERE / "dashboard_demo.py"), url))
-        # pages that stay open keep the history of what they show
-        for address in _WATCHED:
-            browser.new_page().goto(home + address)
+        tokens = str(work / "tokens.toml")
+        grant = ["token", "new", "viewer", "--grant", "*:observe", "--tokens", tokens]
+        with _running("-m", "tidegauge_cli", *grant) as made:
+            made.wait()
+        with _serving(work / "guarded.db", "--tokens", tokens) as url:
+            _take_all(browser, url, into, {"token": ""})
+        serving = stack.enter_context(ExitStack())
+        url = serving.enter_context(_serving(work / "demo.db"))
+        _take_all(browser, url, into, {"first": ""})
+        serving.enter_context(_running(str(_HERE / "page_demo.py"), url))
         time.sleep(_HISTORY_S)
-        _take_all(browser, home, into, _PAGES, held=True)
+        _take_all(browser, url, into, _VIEWS, held=True)
+        left = {look: _open(browser, look, url) for look in _LOOKS}
         serving.close()
-        watching = browser.new_page()
-        watching.goto(home)
-        watching.get_by_role("alert").wait_for()
-        _take_all(browser, home, into, {"outage": ""})
+        for look, page in left.items():
+            page.get_by_role("alert").wait_for()
+            page.screenshot(path=into / f"outage-{look}.png")
         browser.close()
 
 
 def _take_all(
-    browser: Browser, home: str, into: Path, pages: dict[str, str], *, held: bool = False
+    browser: Browser, url: str, into: Path, views: dict[str, str], *, held: bool = False
 ) -> None:
     for look in _LOOKS:
-        _take(browser, home, into, look, pages, held=held)
+        if held:  # it is for some time of every two minutes
+            _wait_until(lambda: _state_of(url) == "held", _HELD_WITHIN_S)
+        page = _open(browser, look, url)
+        for name, address in views.items():
+            page.goto(f"{url}/{address}")
+            page.locator("h1").first.wait_for()
+            page.wait_for_timeout(_SETTLE_MS)
+            page.screenshot(path=into / f"{name}-{look}.png", full_page=True)
+        page.context.close()
 
 
-def _take(
-    browser: Browser, home: str, into: Path, look: str, pages: dict[str, str], *, held: bool
-) -> None:
+def _open(browser: Browser, look: str, url: str) -> Page:
     scheme, width, height = _LOOKS[look]
-    context = browser.new_context(
+    page = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",
-    )
-    page = context.new_page()
-    if held:  # it is for some time of every two minutes
-        page.goto(f"{home}?q={_HELD}")
-        page.locator("td.state").get_by_text("held", exact=True).wait_for(
-            timeout=_HELD_WITHIN_MS
-        )
-    for name, address in pages.items():
-        page.goto(home + address)
-        page.locator("h1").first.wait_for()
-        page.wait_for_timeout(_SETTLE_MS)
-        page.screenshot(path=into / f"{name}-{look}.png", full_page=True)
-    context.close()
+    ).new_page()
+    page.goto(f"{url}/")
+    page.locator("h1").first.wait_for()
+    return page
+
+
+def _state_of(url: str) -> str:
+    answer = httpx.get(f"{url}/v1/streams/{_HELD}/watermark").raise_for_status()
+    state: str = answer.json()["judged"]["state"]
+    return state
 
 
 @contextmanager
-def _running(*command: str) -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, *command])  # noqa: S603 (our own)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_for(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if httpx.get(url).is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    sys.exit(f"no answer from {url}")
-
-
-def _free_port() -> int:
+def _serving(database: Path, *options: str) -> Iterator[str]:
+    """Run a service; gives its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-        return port
+    url = f"http://127.0.0.1:{port}"
+    serve = ["-m", "tidegauge_cli", "serve", "--port", str(port), "--log-level=warning"]
+    with _running(*serve, f"--database-url=sqlite:///{database}", *options):
+        _wait_until(lambda: _is_ready(url), 60)
+        yield url
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz").is_success
+    except httpx.TransportError:
+        return False
+
+
+def _wait_until(condition: Callable[[], bool], within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"waited {within_s:.0f} s in vain")
+        time.sleep(0.1)
+
+
+@contextmanager
+def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, *command])  # noqa: S603 (our own)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
 
 
 if __name__ == "__main__":

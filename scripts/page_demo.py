@@ -1,6 +1,6 @@
-"""A set of streams of every kind, for the pictures of the dashboard; it runs until it is killed.
+"""A set of streams of every kind, for pictures of the page; it runs until it is killed.
 
-``python scripts/dashboard_demo.py URL``
+``python scripts/page_demo.py URL``
 """
 
 import argparse
@@ -31,7 +31,7 @@ _STREAMS: _Streams = {
 _GROUPS = {
     "city/billing": ["city/rides"],
     "city/forgotten": ["city/rides"],
-    "iot/dashboards": ["iot/meters"],
+    "iot/alarms": ["iot/meters"],
     "shop/reports": ["shop/orders", "shop/payments"],
 }
 
