@@ -1,7 +1,7 @@
 """Takes pictures of every view of the page on a demo set: light and dark, on a desk and on a phone.
 
 ``make screenshots``, or ``python scripts/screenshots.py DIRECTORY``; it takes ten minutes. Look at
-them: ``streams-light.png`` and ``stream-light.png`` are those of the documentation.
+them. ``page-streams.png`` and ``page-stream.png`` are for ``docs/``.
 """
 
 import argparse
@@ -48,6 +48,7 @@ _VIEWS = {
     "nobody": "#group=city/forgotten",
     "help": "#show=help",
 }
+_IN_DOCS = {"streams", "stream"}
 _SETTLE_MS = 2_000
 _LOOKS = {
     "light": ("light", 1_280, 900),
@@ -101,6 +102,12 @@ def _take_all(
             page.locator("h1").first.wait_for()
             page.wait_for_timeout(_SETTLE_MS)
             page.screenshot(path=into / f"{name}-{look}.png", full_page=True)
+            if look == "light" and name in _IN_DOCS:
+                page.screenshot(
+                    path=into / f"page-{name}.png",
+                    full_page=True,
+                    clip={"x": 0, "y": 0, "width": 1_280, "height": 1_000},
+                )
         page.context.close()
 
 
