@@ -146,7 +146,9 @@ class TimeWindowInfo(StreamFacts):
     stream: str = Field(description="scope/stream.")
     lower: int | None = Field(description="Everything older has been read, ms.")
     upper: int | None = Field(
-        description="How far writers had noted time at the next mark, ms."
+        description="How far writers had noted time at the first mark whose cut the group has "
+        "passed in no segment, ms. Null once it has read beyond the newest mark in one segment, even "
+        "if it is behind in others: `next_mark` says whether it is."
     )
     position: WirePosition = Field(description="Position of the whole group.")
     next_mark: MarkInfo | None = Field(
