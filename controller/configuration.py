@@ -96,6 +96,11 @@ class _Access(BaseModel):
     insecure: bool = Field(
         False, description="Listen beyond this machine without authentication."
     )
+    browser_hosts: str = Field(
+        "",
+        description="NAME,…: names by which browsers may call a service with --insecure, besides "
+        "localhost and addresses; * for any.",
+    )
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:

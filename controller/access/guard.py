@@ -8,7 +8,7 @@ from time import time
 
 from controller.access.callers import ANYBODY, NOBODY, Caller
 from controller.access.changes import Rereading
-from controller.access.needs import FRONT_PAGE, OPEN_PATHS
+from controller.access.needs import is_open
 from controller.access.tokens import Digest, digest_of, read_tokens
 from tidegauge.errors import UnauthenticatedError
 
@@ -74,14 +74,9 @@ class Guard:
         """Return the caller of a request; it carries one valid token, if it needs one."""
         if self._path is None:
             return ANYBODY
-        if path in OPEN_PATHS:
+        if is_open(path):
             return NOBODY
-        try:
-            return self._caller(headers)
-        except UnauthenticatedError:
-            if path != FRONT_PAGE:  # it needs no token, so that a wrong one is none
-                raise
-            return NOBODY
+        return self._caller(headers)
 
     def _caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
         shown = [value for name, value in headers if name == b"authorization"]

@@ -8,8 +8,11 @@ from tidegauge.errors import ForbiddenError
 
 DOCUMENTATION = "/docs"
 DOCUMENTATION_ASSETS = "/docs/assets"
-OPEN_PATHS = frozenset(
+FRONT_PAGE = "/"
+PAGE_FILES = "/ui"
+_OPEN_PATHS = frozenset(
     [
+        FRONT_PAGE,
         "/healthz",
         "/readyz",
         "/openapi.json",
@@ -19,10 +22,11 @@ OPEN_PATHS = frozenset(
         f"{DOCUMENTATION_ASSETS}/swagger-ui.css",
     ]
 )
-"""Answered without a token: what load balancers ask, and the documentation."""
 
-FRONT_PAGE = "/"
-"""Answered without a token, too; it names the streams to a caller whose token may see them."""
+
+def is_open(path: str) -> bool:
+    """Return whether a path needs no token: what load balancers ask, the documentation, the page."""
+    return path in _OPEN_PATHS or path.startswith(f"{PAGE_FILES}/")
 
 
 class Need(Enum):

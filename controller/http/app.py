@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.access.changes import watch
 from controller.access.encryption import Certificate
 from controller.access.guard import Guard
-from controller.access.needs import DOCUMENTATION_ASSETS, FRONT_PAGE, OPEN_PATHS
+from controller.access.needs import DOCUMENTATION_ASSETS, PAGE_FILES, is_open
 from controller.cluster import Right, open_right
 from controller.commit.sequencer import UNCERTAIN
 from controller.configuration import ServeSettings
@@ -33,7 +33,12 @@ from controller.http.calls import (
 )
 from controller.http.calls.reporting import ReportsApp
 from controller.http.messages import problems
-from controller.http.messages.headers import check_announced, check_host, check_origin
+from controller.http.messages.headers import (
+    check_announced,
+    check_host,
+    check_host_of_browser,
+    check_origin,
+)
 from controller.http.messages.problems import send_problem
 from controller.http.routing import PARTS, operation_id
 from controller.http.timing import OTHER, ROUTE, Timing
@@ -49,10 +54,7 @@ from tidegauge.errors import (
 )
 
 _STARTING = UnavailableError(READING)
-_ANSWERS_HEAD = OPEN_PATHS | {FRONT_PAGE}
 _NAMES_THE_DATABASE = DATABASE_HEADER.lower().encode()
-_OF_THE_PROCESS = _ANSWERS_HEAD | {"/metrics"}
-"""Answered also by a controller that stands by."""
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
 Send `Content-Type: application/json` with a body, or the type that the call names; compressed bodies
@@ -101,7 +103,7 @@ def create_app(
         redirect_slashes=False,
         telemetry={
             "auto_configure": False,
-            "exclude": lambda scope: scope["path"] in OPEN_PATHS,
+            "exclude": lambda scope: is_open(scope["path"]),
             "logs": False,
             "metrics": False,
             "operation_spans": False,
@@ -118,6 +120,7 @@ def create_app(
     app.include_router(front_page.documentation)
     assets = StaticFiles(packages=[("fastapi_offline", "static")])
     app.mount(DOCUMENTATION_ASSETS, assets)
+    app.mount(PAGE_FILES, front_page.PageFiles())
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, process, guard, checks_host=checks_host)
@@ -130,6 +133,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         hot = [*note_time.documentation.routes, *note_times.documentation.routes]
         app.openapi_schema = document(app, hot)
     return app.openapi_schema
+
+
+def _is_of_the_process(path: str) -> bool:
+    """Return whether a controller that stands by answers, too."""
+    return is_open(path) or path == "/metrics"
 
 
 async def _send_named(send: Send, identity: bytes, message: Message) -> None:
@@ -159,6 +167,9 @@ class ControllerApp:
         self._timing = Timing(self._answer, process.metrics)
         self._limit = process.settings.max_body_bytes
         self._checks_host = checks_host
+        settings = process.settings
+        self._is_open = settings.insecure and settings.tokens is None
+        self._browser_hosts = settings.browser_hosts.lower().split(",")
 
     @property
     def parts(self) -> Parts:
@@ -171,7 +182,7 @@ class ControllerApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and scope["path"] in _ANSWERS_HEAD:
+        if scope["method"] == "HEAD" and is_open(scope["path"]):
             scope = {**scope, "method": "GET"}  # the server leaves the body out
         await self._timing(scope, receive, send)
 
@@ -184,12 +195,14 @@ class ControllerApp:
             if self._checks_host:
                 check_host(scope["headers"])
                 check_origin(scope)
+            elif self._is_open:
+                check_host_of_browser(scope["headers"], self._browser_hosts)
             check_announced(scope, self._limit)
             scope["user"] = self._guard.identify(path, scope["headers"])
             if tenure is not None and tenure.parts.health.started:
                 await self._answer_in(tenure, scope, receive, send)
                 return
-            if path not in _OF_THE_PROCESS:
+            if not _is_of_the_process(path):
                 raise _STARTING if self.process.is_taking_over else self._elsewhere(scope)
         except ProblemError as error:
             scope[ROUTE] = OTHER
@@ -207,7 +220,7 @@ class ControllerApp:
         it may be shown is checked now that it was read.
         """
         scope[PARTS] = parts = tenure.parts
-        reads = scope["method"] == "GET" and scope["path"] not in _OF_THE_PROCESS
+        reads = scope["method"] == "GET" and not _is_of_the_process(scope["path"])
 
         async def checked(message: Message) -> None:
             is_start = message["type"] == "http.response.start"

@@ -1,36 +1,103 @@
-"""Pages for browsers: what this is, and all calls of the API."""
+"""The page for browsers, what a program reads at the same address, and all calls of the API."""
 
-from html import escape
+from collections.abc import Mapping
 from importlib.metadata import version
-from importlib.resources import files
-from string import Template
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
-from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 
-from controller.access.needs import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE
-from controller.http.routing import ProcessOf, StrictRoute
+from controller.access.needs import DOCUMENTATION, FRONT_PAGE
+from controller.http.routing import ProcessOf
+from controller.streams.lifecycle import config_of
 from tidegauge.explain.first_steps import first_commands
+from tidegauge.explain.states import LABELS, MEANINGS, TONES, State, Tone
+from tidegauge.states import WriterState
+from tidegauge.wire.streams import CreateStream
 from tidegauge.wire.values import Answer
 
-router = APIRouter(route_class=StrictRoute, tags=["operations"])
+router = APIRouter(tags=["operations"])
 documentation = APIRouter()
-_PAGE = Template(files(__package__).joinpath("front_page.html").read_text("utf-8"))
-_HEADERS = {
-    # The page loads nothing, so that nothing that gets into it could load anything.
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
-    "vary": "accept",
+_FILES = Path(__file__).parent / "page"
+_VERSION = version("tidegauge")
+_TO_BLAME: Mapping[State, list[WriterState]] = {
+    "held": ["behind", "joining"],
+    "few": ["joining"],
+    "nobody": ["expired"],
 }
+_HEADERS = {
+    # A browser asks each time: the page may be that of a newer version.
+    "cache-control": "no-cache",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'{}; img-src 'self'{}; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_POLICY_OF_PAGE = {"content-security-policy": _POLICY.format("", "")}
+# The styles of Swagger UI carry their pictures; only a page with a token can harm, and scripts steal it.
+_POLICY_OF_DOCUMENTATION = {"content-security-policy": _POLICY.format("", " data:")}
+_PAGE = (_FILES / "index.html").read_text("utf-8").replace("$version", _VERSION)
+_DOCUMENTATION = (_FILES / "docs.html").read_text("utf-8")
+
+
+class StateMeaning(Answer):
+    """What a state of a stream means."""
+
+    state: State = Field(description="In one word.")
+    label: str = Field(description="What people read.")
+    tone: Tone = Field(description="How bad it is at least.")
+    meaning: str = Field(description="In a sentence.")
+    to_blame: list[WriterState] = Field(
+        description="Writers in these states have the tone of the stream."
+    )
+
+
+class SettingMeaning(Answer):
+    """A setting of a stream."""
+
+    name: str = Field(description="As it is sent.")
+    default: Any = Field(description="Its value if it is left out.")
+    meaning: str = Field(description="What it does.")
 
 
 class FrontPage(Answer):
     """``GET /``."""
 
     version: str = Field(description="Version of the service.")
-    links: dict[str, str] = Field(description="Links to other pages and calls.")
+    standby: str | None = Field(
+        description="Why this controller serves no streams; null while it does."
+    )
+    states: list[StateMeaning] = Field(description="All states of a stream, trouble first.")
+    settings: list[SettingMeaning] = Field(description="All settings of a stream.")
+    first_steps: list[str] = Field(
+        description="Commands for a shell, which end with a watermark that moves."
+    )
+    links: dict[str, str] = Field(
+        description="Other pages and calls; `holder` is the controller that holds the database, "
+        "if this one stands by."
+    )
+
+
+_STATES = [
+    StateMeaning(
+        state=state,
+        label=label,
+        tone=TONES[state],
+        meaning=MEANINGS[state],
+        to_blame=_TO_BLAME.get(state, []),
+    )
+    for state, label in LABELS.items()
+]
+_DEFAULTS = config_of(CreateStream())
+_SETTINGS = [
+    SettingMeaning(name=name, default=getattr(_DEFAULTS, name), meaning=field.description or "")
+    for name, field in CreateStream.model_fields.items()
+]
 
 
 @router.get(
@@ -44,53 +111,49 @@ async def front_page(
     response: Response,
     accept: Annotated[str, Header(description="`text/html` for the page.")] = "",
 ) -> FrontPage | HTMLResponse:
-    """Say which version this is, and where to read more.
+    """Return the page for browsers, or what it says once: version, words, first steps.
 
-    A controller that stands by says so, and links to the one that holds the database.
+    A controller that stands by says so, and links to the one that holds the database. Parameters
+    are ignored: a link may carry those of the site on which it was shared.
     """
+    headers = _HEADERS | {"vary": "accept"}
+    if "text/html" in accept and "application/json" not in accept:
+        return HTMLResponse(_PAGE, headers=headers | _POLICY_OF_PAGE)
+    response.headers.update(headers)
     holder = None if process.holds else process.right.holder
-    page = FrontPage(
-        version=version("tidegauge"),
+    return FrontPage(
+        version=_VERSION,
+        standby=None if process.holds else process.standby,
+        states=_STATES,
+        settings=_SETTINGS,
+        first_steps=list(first_commands(str(request.base_url))),
         links={
             "documentation": DOCUMENTATION,
             "metrics": "/metrics",
             "openapi": "/openapi.json",
             "streams": "/v1/streams",
-            **({"holder": holder} if holder else {}),
-        },
+        }
+        | ({"holder": holder} if holder else {}),
     )
-    if "text/html" in accept and "application/json" not in accept:
-        url = str(request.base_url)
-        standby = "" if process.holds else process.standby
-        body = _PAGE.substitute(
-            version=escape(page.version), body=escape(standby) or _steps(url)
-        )
-        return HTMLResponse(body, headers=_HEADERS)
-    response.headers.update(_HEADERS)
-    return page
 
 
 @documentation.get(DOCUMENTATION, include_in_schema=False)
 async def documentation_page() -> HTMLResponse:
     """Show all calls, with scripts and styles that `fastapi-offline` brings, not the internet.
 
-    Its own factory is not used: the page that it makes keeps every application in memory.
+    FastAPI's own page begins with a script within it, which its policy would not let run.
     """
-    return get_swagger_ui_html(
-        title="Tidegauge",
-        openapi_url="/openapi.json",
-        swagger_js_url=f"{DOCUMENTATION_ASSETS}/swagger-ui-bundle.js",
-        swagger_css_url=f"{DOCUMENTATION_ASSETS}/swagger-ui.css",
-        swagger_favicon_url=f"{DOCUMENTATION_ASSETS}/favicon.png",
-    )
+    return HTMLResponse(_DOCUMENTATION, headers=_HEADERS | _POLICY_OF_DOCUMENTATION)
 
 
-def _steps(url: str) -> str:
-    commands = "\n".join(
-        f"<li><code>{escape(one, quote=False)}</code></li>" for one in first_commands(url)
-    )
-    return (
-        '<div class="steps"><p>Type these in a terminal; the watermark of '
-        "<b>demo/first</b> moves while the third command runs:</p>"
-        f"<ol>{commands}</ol></div>"
-    )
+class PageFiles(StaticFiles):
+    """The files of the page."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=_FILES)
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401 (of the base)
+        """Answer with a file, or that the browser has it."""
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_HEADERS)
+        return response

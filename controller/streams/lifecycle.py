@@ -112,7 +112,7 @@ def create_stream(
         _check_same(existing, request)
         return existing, False
     registry.limits.check_new_stream(name.scope, name.stream, registry)
-    config = _config_of(request)
+    config = config_of(request)
     load.check_policy(str(name), config)
     _check_table(config)
     log: EmbeddedLog | ExternalLog = ExternalLog()
@@ -139,7 +139,8 @@ def create_stream(
     return state, True
 
 
-def _config_of(request: CreateStream) -> StreamConfig:
+def config_of(request: CreateStream) -> StreamConfig:
+    """Return the settings of a stream that is created so."""
     values = request.model_dump()
     if values["log"] == "external":
         _check_retention(request)
@@ -174,7 +175,7 @@ def _check_same(state: StreamState, request: CreateStream) -> None:
     stored, fields = state.config.model_dump(), request.model_fields_set
     number = request.segments if "segments" in fields else stored["segments"]
     alike = request.model_copy(update={"segments": number})
-    requested = _config_of(alike).model_dump(include=fields)
+    requested = config_of(alike).model_dump(include=fields)
     differences = {
         field: {"stored": stored[field], "given": value}
         for field, value in requested.items()

@@ -37,7 +37,7 @@ def test_a_standby_answers_probes_and_sends_all_other_callers_to_the_holder(
         assert httpx.get(url).headers["tidegauge-database"] == " ".join(database)
     assert "tidegauge-database" not in httpx.get(f"{holder.url}/v1/streams").headers
     page = httpx.get(f"{standby.url}/").json()
-    assert (page["streams"], page["links"]["holder"]) == ([], holder.url)
+    assert (page["standby"], page["links"]["holder"]) == (reason, holder.url)
     for method, path in (("GET", "/v1/streams?limit=1"), ("DELETE", "/v1/streams/a/b%20c")):
         sent = httpx.request(method, f"{standby.url}{path}")
         assert (sent.status_code, sent.headers["location"]) == (307, f"{holder.url}{path}")

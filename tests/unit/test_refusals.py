@@ -144,6 +144,8 @@ REFUSED: dict[str, list[Asked]] = {
         "GET /v2/streams",
         "GET /redoc",
         "GET /docs/assets/none.js",
+        "GET /ui/none.js",
+        "GET /ui/../front_page.py",
         f"POST {ONE}/shrink",
         f"GET {ONE}/",
         f"GET {EVENTS}/",
@@ -192,7 +194,6 @@ REFUSED: dict[str, list[Asked]] = {
         ("POST /v1/streams/-bad/one/writers/w/note-time", b""),
     ],
     "422 invalid_request: this call has no such parameter": [
-        "GET /?unknown=1",
         f"GET {ONE}/marks?unknown=1",
         f"POST {NOTE}?unknown=1",
         f"POST {NOTE}?unknown",

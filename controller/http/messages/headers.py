@@ -1,8 +1,8 @@
 """Checks of headers: the name that is called, the kind of a body, its size."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from starlette.types import Scope
 
@@ -30,6 +30,20 @@ def check_host(headers: Headers) -> None:
             raise errors.MisdirectedRequestError(value.decode("latin-1"))
 
 
+def check_host_of_browser(headers: Headers, names: Collection[str]) -> None:
+    """Refuse a browser that calls by a name, unless it is one of these, or one of them is ``*``.
+
+    A service that anybody may ask is open to DNS rebinding, too. Programs call it by any name; a
+    browser sends ``Accept-Language``, which a page may change but not leave out.
+    """
+    given = dict(headers)
+    host = given.get(b"host")
+    if host is None or b"accept-language" not in given or "*" in names:
+        return
+    if _name(host) not in names and _address(host) is None and not _is_loopback(host):
+        raise errors.MisdirectedRequestError(host.decode("latin-1"))
+
+
 def check_origin(scope: Scope) -> None:
     """Refuse a page of another origin that would change something.
 
@@ -49,12 +63,20 @@ def check_origin(scope: Scope) -> None:
 @lru_cache(maxsize=64)
 def _is_loopback(host: bytes) -> bool:
     """Return whether a name, with or without a port, is one of this machine whoever resolves it."""
+    address = _address(host)
+    return _name(host) == "localhost" or (address is not None and address.is_loopback)
+
+
+def _name(host: bytes) -> str:
     name = host.decode("latin-1").lower()
-    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+
+
+def _address(host: bytes) -> IPv4Address | IPv6Address | None:
     try:
-        return name == "localhost" or ip_address(name).is_loopback
+        return ip_address(_name(host))
     except ValueError:
-        return False
+        return None
 
 
 def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:

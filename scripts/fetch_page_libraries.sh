@@ -1,11 +1,11 @@
 #!/bin/sh
-# Fetches the libraries of the dashboard's page anew from npm, with their licences.
+# Fetches the libraries of the page anew from npm, with their licences.
 # Another version: change it here, run this, and look at every page (make screenshots).
 set -eu
 HTM=3.1.1 # carries Preact 10; one file with hooks
 UPLOT=1.6.32
 
-into="$(cd "$(dirname "$0")/.." && pwd)/tidegauge_dashboard/static/vendor"
+into="$(cd "$(dirname "$0")/.." && pwd)/controller/http/page/vendor"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cd "$work"
