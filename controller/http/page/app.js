@@ -1,5 +1,5 @@
 // The frame: the bar, what is wrong, the token, and the page that the address names.
-import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { html, render } from "./vendor/preact-htm.js";
 import { learn, service, setToken, token, useService } from "./ask.js";
 import { AllGroups, Group } from "./groups.js";
 import { Help } from "./help.js";
@@ -13,29 +13,17 @@ const hrefOfRoom = (name) => (name ? `#show=${name}` : "#");
 const placeOf = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
 function App() {
-  const [place, setPlace] = useState(placeOf());
-  const { trouble } = useService();
-  useEffect(() => {
-    const move = () => setPlace(placeOf());
-    addEventListener("hashchange", move);
-    learn();
-    const timer = setInterval(() => document.hidden || learn(), LEARN_MS);
-    return () => {
-      removeEventListener("hashchange", move);
-      clearInterval(timer);
-    };
-  }, []);
-  const one = place.stream || place.group;
+  const place = placeOf(), { trouble } = useService(), one = place.stream || place.group;
   const [room, , Listing] = ROOMS.find(([name]) => name === place.show) || ROOMS[0];
   const Page = place.stream ? Stream : place.group ? Group : Listing;
-  return html`<${Bar} room=${one ? null : room} one=${one} draw=${() => setPlace(placeOf())} />
+  return html`<${Bar} room=${one ? null : room} one=${one} />
     ${trouble?.kind === "token" ? html`<${TokenBox} text=${trouble.text} />`
       : trouble && html`<${Outage} trouble=${trouble} />`}
     ${trouble?.kind !== "token" && html`<main class=${trouble ? "stale" : ""}>
       <${Page} key=${one || room} place=${place} /></main>`}`;
 }
 
-function Bar({ room, one, draw }) {
+function Bar({ room, one }) {
   const turnZone = () => {
     zone.isLocal = !zone.isLocal;
     setting("zone", zone.isLocal ? "local" : "utc");
@@ -47,9 +35,10 @@ function Bar({ room, one, draw }) {
       aria-current=${name === room ? "page" : null}>${text}</a>`)}</nav>
     <b class="where" title=${one}>${one}</b>
     <small class="version" title="Version of the service">${service.about?.version}</small>
-    <${Clock} /><button onClick=${turnZone}
-      title="Show times in UTC, or in the zone of this machine">${zone.isLocal ? "local" : "UTC"}
-    </button><button onClick=${turnTheme} aria-label="Light or dark" title="Light or dark">◐</button>
+    <${Clock} />
+    <button onClick=${turnZone} title="Show times in UTC, or in the zone of this machine">${
+      zone.isLocal ? "local" : "UTC"}</button>
+    <button onClick=${turnTheme} title="Light or dark" aria-label="Light or dark">◐</button>
   </header>`;
 }
 
@@ -61,14 +50,10 @@ function Clock() {
 }
 
 function Outage({ trouble: { kind, text, sinceMs, holder } }) {
-  const reload = (event) => {
-    event.preventDefault();
-    location.reload();
-  };
   return html`<p class="outage" role="alert">${kind === "standby"
     ? html`${text[0].toUpperCase()}${text.slice(1)}. ${holder && html`<a
       href="${holder}/${location.hash}">Go to the one that holds it</a>, or, behind a proxy, `}
-      <a href="" onClick=${reload}>load the page again</a>.`
+      <button onClick=${() => location.reload()}>load the page again</button>.`
     : html`No answer from ${location.host} since ${moment(sinceMs, { fine: false })}: ${text}. The
       page shows what was answered last, and tries again by itself.`}</p>`;
 }
@@ -81,8 +66,8 @@ function TokenBox({ text }) {
   };
   return html`<main><form class="card token" onSubmit=${take}>
     <h1>${token() ? "This token is not accepted" : "This service wants a token"}</h1>
-    <p class="dim">${token() && `${text}. `}One with the role <code>observe</code> is enough. This tab
-      keeps it until it is closed.</p>
+    <p class="dim">${token() && `${text}. `}One with the role <code>observe</code> is enough. This
+      tab keeps it until it is closed.</p>
     <p><input name="token" type="password" autocomplete="off" autofocus aria-label="Token" />
       ${" "}<button>Use it</button></p></form></main>`;
 }
@@ -101,15 +86,9 @@ function step(by) {
   const at = rows.indexOf(document.activeElement), last = rows.length - 1;
   rows[at < 0 ? (by > 0 ? 0 : last) : Math.min(last, Math.max(0, at + by))]?.focus();
 }
-const DEEDS = {
-  "/": () => document.querySelector("input[type=search]")?.focus(),
-  j: () => step(1),
-  k: () => step(-1),
-  o: () => go("#"),
-  g: () => go("#show=groups"),
-  "?": () => go("#show=help"),
-  Escape: () => go("#"),
-};
+const search = () => document.querySelector("input[type=search]")?.focus();
+const DEEDS = { "/": search, j: () => step(1), k: () => step(-1), o: () => go("#"),
+  g: () => go("#show=groups"), "?": () => go("#show=help"), Escape: () => go("#") };
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches?.("input")) {
@@ -124,4 +103,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
   dispatchEvent(new Event("theme")));
 if (setting("theme")) document.documentElement.dataset.theme = setting("theme");
 document.body.textContent = "";
-render(html`<${App} />`, document.body);
+const draw = () => render(html`<${App} />`, document.body);
+addEventListener("hashchange", draw);
+setInterval(() => document.hidden || learn(), LEARN_MS);
+learn();
+draw();

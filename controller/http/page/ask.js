@@ -1,5 +1,5 @@
 // Asking the service: the token, the clock, and one place for what goes wrong.
-import { useEffect, useState } from "./vendor/preact-htm.js";
+import { useEffect, useLayoutEffect, useState } from "./vendor/preact-htm.js";
 
 const SLOWEST_MS = 10_000;
 const OWN_VERSION = document.querySelector("meta[name=version]").content;
@@ -13,20 +13,20 @@ export const service = { trouble: null, skewMs: 0, about: null };
 /** The clock of the service; it stands in an outage, since nothing is known of later. */
 export const serverNow = () => (service.trouble?.sinceMs ?? Date.now()) + service.skewMs;
 
-/** Read or write what this tab keeps; a browser that keeps nothing throws. */
-function keep(name, text) {
+/** Read or write what this tab keeps, or this browser; one that keeps nothing throws. */
+export function keep(where, name, text) {
   try {
-    if (text !== undefined) sessionStorage.setItem(name, text);
-    return sessionStorage.getItem(name);
+    if (text !== undefined) window[where].setItem(name, text);
+    return window[where].getItem(name);
   } catch {
     return null;
   }
 }
-let shownToken = keep("token");
+let shownToken = keep("sessionStorage", "token");
 export const token = () => shownToken;
 export function setToken(text) {
   shownToken = text;
-  keep("token", text);
+  keep("sessionStorage", "token", text);
   service.trouble = null;
   dispatchEvent(new Event("again"));
   tell();
@@ -34,13 +34,17 @@ export function setToken(text) {
 
 const tell = () => listeners.forEach((listener) => listener());
 
-export function useService() {
+/** Draw again whenever all of these listeners are called. */
+export function useDrawnBy(callbacks) {
   const [, draw] = useState(0);
-  useEffect(() => {
-    const listener = () => draw((n) => n + 1);
-    listeners.add(listener);
-    return () => listeners.delete(listener);
+  useLayoutEffect(() => { // at once: the first call may come before the first frame
+    const callback = () => draw((n) => n + 1);
+    callbacks.add(callback);
+    return () => callbacks.delete(callback);
   }, []);
+}
+export function useService() {
+  useDrawnBy(listeners);
   return service;
 }
 
@@ -82,9 +86,8 @@ export async function ask(path) {
 }
 
 /**
- * Ask again and again while the tab is seen; without a path there is nothing to ask. Returns the
- * answer and the refusal. `next` makes the path from the former answer, `merge` joins both; with
- * `stays`, the answer of a former path is shown until the new one is there.
+ * Ask again and again while the tab is seen. Returns the answer and the refusal. `next` makes the
+ * path from the former answer, `merge` joins both; with `stays`, that of a former path stays.
  */
 export function usePolled(path, everyMs, { merge, next, stays = false } = {}) {
   const [seen, setSeen] = useState([null, null, null]);
@@ -142,10 +145,9 @@ function recover() {
 export async function learn() {
   const about = await ask("./").catch(() => null);
   if (!about) return;
-  const { version } = about;
-  if (version !== OWN_VERSION && keep("reloaded") !== version) {
-    if (keep("reloaded", version) === version) location.reload();
-  }
+  const isOther = about.version !== OWN_VERSION, shown = keep("sessionStorage", "version");
+  if (isOther && shown !== about.version && keep("sessionStorage", "version", about.version))
+    location.reload();
   service.about = about;
   tell();
 }

@@ -5,9 +5,10 @@ import {
   END, colourOf, eventTime, go, moment, setting, span, zone,
 } from "./words.js";
 
-const HOUR = 3_600_000, DAY = 24 * HOUR;
+const HOUR = 3_600_000;
+export const DAY = 24 * HOUR;
 const SPANS = [["5 min", 300_000], ["1 h", HOUR], ["24 h", DAY]];
-const POINTS = 600, LEAST_MS = 1_000, MOST_HOLDS = 500;
+const ROUND = 10n ** 12n, POINTS = 600, LEAST_MS = 1_000, MOST_HOLDS = 500;
 const COLUMNS = ["marked_ms", "revision", "lower", "upper", "age_ms", "stood_ms"];
 
 /** What of the past an address names: its length, and its ends unless it is the last while. */
@@ -49,8 +50,8 @@ function join(former, news, begin) {
   const first = news.marked_ms[0] ?? Infinity, at = former.marked_ms;
   const kept = at.findIndex((ms) => ms >= first), until = kept < 0 ? at.length : kept;
   const from = Math.max(0, at.findLastIndex((ms) => ms < begin));
-  const columns = COLUMNS.map((name) => [name, [...former[name].slice(from, until), ...news[name]]]);
-  return { ...news, ...Object.fromEntries(columns) };
+  const joined = (name) => [...former[name].slice(from, until), ...news[name]];
+  return { ...news, ...Object.fromEntries(COLUMNS.map((name) => [name, joined(name)])) };
 }
 
 /** Holds within a range, with how long they are in it. */
@@ -107,36 +108,22 @@ function HeldBy({ holds, range: [first, last], to }) {
       >${share(hold.length) > 6 && hold.writer}</a>`)}</span></div>`;
 }
 
-let loading = null;
-/** uPlot is no module, and is needed here only. */
-const loadPlot = () => loading ??= new Promise((done, fail) => {
-  const style = Object.assign(document.createElement("link"), {
-    rel: "stylesheet", href: "ui/vendor/uplot.css" });
-  const script = Object.assign(document.createElement("script"), {
-    src: "ui/vendor/uplot.js", onload: () => done(window.uPlot), onerror: fail });
-  document.head.append(style, script);
-});
-
 const sizeOf = ({ clientWidth: width, clientHeight: height }) => ({ width, height });
 
 function Plot({ past, view, isDated, choose }) {
   const box = useRef(), plot = useRef(null), latest = useRef(), [tip, setTip] = useState(null);
-  latest.current = { past, view, isDated, choose, drawn: drawn(past, view) };
+  latest.current = { past, view, isDated, choose, drawn: drawn(past, view, isDated) };
   useEffect(() => {
-    let isOver = false;
-    const make = async () => {
-      const Maker = await loadPlot();
-      if (isOver) return;
+    const make = () => {
       plot.current?.destroy();
       const made = { ...options(latest, setTip), ...sizeOf(box.current) };
-      plot.current = new Maker(made, latest.current.drawn.data, box.current);
+      plot.current = new window.uPlot(made, latest.current.drawn.data, box.current);
     };
     make();
     const watching = new ResizeObserver(() => plot.current?.setSize(sizeOf(box.current)));
     watching.observe(box.current);
     addEventListener("theme", make);
     return () => {
-      isOver = true;
       watching.disconnect();
       removeEventListener("theme", make);
       plot.current?.destroy();
@@ -152,25 +139,32 @@ function Plot({ past, view, isDated, choose }) {
 }
 
 /**
- * What uPlot draws, over seconds of wall clock: the clock, what was noted, and what was complete,
- * from a `base` on, since a double would round times of logical clocks; or the age. `points` are
- * the exact values at the same places.
+ * What uPlot draws, over seconds of wall clock: the clock, what was noted, and what was complete;
+ * or the age. Event time is from a `base` on, since a double would round that of a logical clock.
+ * `points` are the exact values at the same places.
  */
-function drawn({ marks, range, step }, view) {
+function drawn({ marks, range, step }, view, isDated) {
   const last = Math.min(range()[1], marks.sealed_ms ?? serverNow());
-  const open = marks.marked_ms.map((at, n) => ({
-    at, lower: marks.lower[n], upper: marks.upper[n], age: marks.age_ms[n] ?? at - Number(marks.lower[n]),
-  })).filter(({ lower }) => lower < END);
+  const open = marks.marked_ms.map((at, n) => {
+    const lower = marks.lower[n];
+    return { at, lower, upper: marks.upper[n], age: marks.age_ms[n] ?? at - Number(lower) };
+  }).filter(({ lower }) => lower < END);
   if (!open.length) return { data: [[], [], [], []], points: [], base: 0n };
   const end = open.at(-1);
   if (last > end.at) open.push({ ...end, at: last, age: last - Number(end.lower) });
-  const points = view === "age" ? aged(open, step) : open;
-  const base = BigInt(points[0]?.lower ?? 0), from = (value) => Number(BigInt(value) - base);
+  const points = view === "age" ? aged(open, step) : open, base = baseOf(points[0].lower, isDated);
+  const from = (value) => Number(BigInt(value) - base);
   const columns = view === "age"
     ? [() => null, () => null, ({ age }) => age]
     : [({ at }) => at - Number(base), ({ upper }) => from(upper), ({ lower }) => from(lower)];
   const data = [({ at }) => at / 1_000, ...columns].map((of) => points.map(of));
   return { data, points, base };
+}
+
+/** A round time at or below one: multiples of a step from it on are round, too. */
+function baseOf(lower, isDated) {
+  if (!isDated) return BigInt(lower) - (BigInt(lower) % ROUND);
+  return BigInt(zone.isLocal ? new Date(lower).setHours(0, 0, 0, 0) : lower - (lower % DAY));
 }
 
 /** Ages rise until a mark, and fall there. */
@@ -185,6 +179,7 @@ function aged(open, step) {
 
 const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200,
   86400, 172800, 604800, 2592000, 31536000];
+const NUMBERS = Array.from({ length: 54 }, (_, n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
 const probe = Object.assign(document.createElement("i"), { hidden: true });
 /** A colour as the canvas reads it: it knows neither variables nor light-dark(). */
 function ink(name) {
@@ -192,6 +187,7 @@ function ink(name) {
   probe.style.color = `var(--${name})`;
   return getComputedStyle(probe).color;
 }
+const line = (name, more) => ({ stroke: ink(name), width: 1, points: { show: false }, ...more });
 
 function options(latest, setTip) {
   const { view, isDated } = latest.current, isAge = view === "age";
@@ -206,27 +202,18 @@ function options(latest, setTip) {
     const top = isNear ? Math.max(high, now.at(-1)) : high, room = Math.max(1, (top - low) * 0.06);
     return [isAge ? 0 : low - room, top + room];
   };
-  const splits = (low, high) => {
-    const steps = (high - low) / 7_000, base = isAge ? 0n : latest.current.drawn.base;
-    const size = isDated ? 1_000 * (STEPS.find((one) => one >= steps) || STEPS.at(-1))
-      : 10 ** Math.ceil(Math.log10(Math.max(10, high - low) / 8));
-    const isLocal = isDated && !isAge && zone.isLocal;
-    const shift = isLocal ? new Date(Number(base)).getTimezoneOffset() * 60_000 : 0;
-    const origin = Number((base - BigInt(shift)) % BigInt(size));
-    const first = Math.ceil((low + origin) / size) * size - origin;
-    return Array.from({ length: 20 }, (_, n) => first + n * size).filter((at) => at <= high);
-  };
   const named = (at, gap) => isAge ? span(at)
     : isDated ? clock(at + Number(latest.current.drawn.base), gap)
     : eventTime(latest.current.drawn.base + BigInt(Math.round(at)), false);
   const tipOf = ({ cursor: { idx, left } }) => {
     const { drawn: { points }, past, isDated: dated } = latest.current, point = points[idx];
     if (left < 0 || !point) return null;
-    const holds = (past.holds || []).filter((one) => one.since_ms <= point.at && point.at <= one.until_ms);
+    const holds = (past.holds || [])
+      .filter((hold) => hold.since_ms <= point.at && point.at <= hold.until_ms);
     return [["at", moment(point.at, { fine: false })],
       isAge ? ["age", span(point.age)] : ["complete up to", eventTime(point.lower, dated)],
       !isAge && ["noted up to", eventTime(point.upper, dated)],
-      ["held by", holds.map((one) => one.writer).join(", ") || "nobody for long"]].filter(Boolean);
+      ["held by", holds.map(({ writer }) => writer).join(", ") || "nobody"]].filter(Boolean);
   };
   const select = (plot) => {
     const { left, width: wide } = plot.select;
@@ -241,16 +228,14 @@ function options(latest, setTip) {
       y: { range: bounds } },
     axes: [
       { stroke: ink("dim"), grid: { show: false }, ticks: { stroke: ink("line") }, incrs: STEPS,
-        space: 80, values: (_plot, at) => at.map((s) => clock(s * 1_000, (at[1] - at[0]) * 1_000)) },
-      { stroke: ink("dim"), grid: { stroke: ink("line"), width: 1 }, ticks: { show: false }, size: 84,
-        splits: (_plot, _axis, low, high) => splits(low, high),
-        values: (_plot, at) => at.map((one) => named(one, at[1] - at[0])) },
+        space: 80, values: (_, at) => at.map((s) => clock(s * 1_000, (at[1] - at[0]) * 1_000)) },
+      { stroke: ink("dim"), grid: { stroke: ink("line"), width: 1 }, ticks: { show: false },
+        size: 84, space: 40, incrs: isDated ? STEPS.map((s) => s * 1_000) : NUMBERS,
+        values: (_, at) => at.map((one) => named(one, at[1] - at[0])) },
     ],
-    series: [{},
-      { stroke: isDated ? ink("dim") : "transparent", width: 1, dash: [4, 4], points: { show: false } },
-      { stroke: ink("front"), width: 1, paths: stepped, points: { show: false } },
-      { stroke: ink("water"), width: 2, fill: ink("water-soft"), paths: stepped,
-        fillTo: (plot) => plot.scales.y.min, points: { show: false } }],
+    series: [{}, line(isDated ? "dim" : "none", { dash: [4, 4] }),
+      line("front", { paths: stepped }), line("water", { width: 2, fill: ink("water-soft"),
+        paths: stepped, fillTo: (plot) => plot.scales.y.min })],
     hooks: { setSelect: [select], setCursor: [(plot) => setTip(tipOf(plot))] },
   };
 }

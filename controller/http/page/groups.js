@@ -1,7 +1,9 @@
 // Reader groups: how far each has read, and by whom.
 import { html } from "./vendor/preact-htm.js";
 import { usePolled } from "./ask.js";
-import { Ago, Refused, Search, Table, Waiting, eventTime, hrefOf, short, span } from "./words.js";
+import {
+  Ago, Facts, Refused, Search, Table, Waiting, eventTime, hrefOf, short, span,
+} from "./words.js";
 
 export function AllGroups({ place }) {
   const [list, error] = usePolled("v1/reader-groups?windows=true&limit=1000", 5_000);
@@ -22,17 +24,18 @@ export function GroupTable({ groups, only, none }) {
     const readers = Object.entries(state.readers);
     return [
       html`<a data-row href=${hrefOf({ group })}><b>${group}</b></a>`,
-      seen.map((one) => html`<div><a href=${hrefOf({ stream: one.stream })}>${one.stream}</a></div>`),
-      seen.map((one) => html`<div>${one.lower == null ? "no mark yet" : eventTime(one.lower)}</div>`),
-      seen.map((one) => html`<div>${behind(one)}</div>`),
-      seen.map((one) => html`<div>${left(one)}</div>`),
-      !readers.length ? html`<span class="amber">none</span>` : readers.map(([name, { owned }]) =>
-        html`<div>${name} <small>${count(owned)} segments</small></div>`),
+      lines(seen, ({ stream }) => html`<a href=${hrefOf({ stream })}>${stream}</a>`),
+      lines(seen, ({ lower }) => (lower == null ? "nothing yet" : eventTime(lower))),
+      lines(seen, behind),
+      lines(seen, left),
+      !readers.length ? "nobody" : lines(readers, ([name, { owned }]) =>
+        html`${name} <small>${count(owned)} segments</small>`),
     ];
   });
   return html`<${Table} rows=${rows} none=${none} heads=${["group", "stream", "has read up to",
     "behind the watermark", "events to its next mark", "readers"]} />`;
 }
+const lines = (rows, of) => rows.map((row) => html`<div>${of(row)}</div>`);
 const count = (owned) =>
   Object.values(owned).reduce((sum, offsets) => sum + Object.keys(offsets).length, 0);
 function behind({ lower, watermark, next_mark: next }) {
@@ -67,16 +70,14 @@ function Progress({ query }) {
     ["bound", query.bound == null ? "before a mark" : eventTime(query.bound)],
     ["behind the watermark", query.lag_ms == null ? "unknown" : span(query.lag_ms)],
     ["rows still to read", query.backlog == null ? "unknown" : short(query.backlog)],
-    ["late rows", short(query.late), query.late_by_ms != null && `by ${span(query.late_by_ms)} at most`],
+    ["late rows", short(query.late), query.late_by_ms && `by ${span(query.late_by_ms)} at most`],
     ["late in operators", short(query.late_output)],
     ["partially late", short(query.partially_late)],
     ["state", query.state_bytes == null ? "unknown" : `${short(query.state_bytes)}B`],
     ["reported", html`<${Ago} ms=${Date.now() - query.silent_ms} /> ago`],
   ];
   const late = Object.entries(query.late_writers).sort((a, b) => b[1] - a[1]);
-  return html`<h2>Its query</h2><section class="card"><dl class="facts">${facts.map(
-    ([name, value, more]) => html`<div><dt>${name}</dt><dd>${value}</dd>${more && html`<small>${more}
-    </small>`}</div>`)}</dl></section>
+  return html`<h2>Its query</h2><section class="card"><${Facts} rows=${facts} /></section>
     ${late.length > 0 && html`<h2>Late rows by writer</h2><${Table} heads=${["writer", "rows"]}
       rows=${late.map(([name, rows]) => [name, short(rows)])} />`}`;
 }

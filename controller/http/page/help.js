@@ -3,15 +3,9 @@ import { html } from "./vendor/preact-htm.js";
 import { service } from "./ask.js";
 import { Command, firstSteps } from "./words.js";
 
-const KEYS = [
-  ["/", "search"],
-  ["j, k", "next row, row before"],
-  ["Enter", "open the row"],
-  ["Esc", "leave the search; from a stream, back to all"],
-  ["o", "all streams"],
-  ["g", "reader groups"],
-  ["?", "this help"],
-];
+const KEYS = [["/", "search"], ["j, k", "next row, row before"], ["Enter", "open the row"],
+  ["Esc", "leave the search; from a stream, back to all"], ["o", "all streams"],
+  ["g", "reader groups"], ["?", "this help"]];
 export const WATERMARK = `A watermark is the event time up to which a stream is complete: its
   writers have declared that they will write nothing older.`;
 
@@ -25,8 +19,8 @@ export function Help() {
     <p>${WATERMARK} One writer is always last, so a live stream always has a holder; it counts as
       held only once it stands for longer than usual.</p>
     <div class="halves"><div><h2>States of a stream, trouble first</h2>
-    <dl class="words">${states.map((one) => html`<div><dt><span class="pill ${one.tone}">${one.label}
-      </span></dt><dd>${one.meaning}</dd></div>`)}</dl></div>
+    <dl class="words">${states.map(({ label, tone, meaning }) => html`<div><dt><span
+      class="pill ${tone}">${label}</span></dt><dd>${meaning}</dd></div>`)}</dl></div>
     <div><h2>Keys</h2><dl class="words">${KEYS.map(([key, text]) =>
       html`<div><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
     <h2>First steps</h2><${FirstSteps} />

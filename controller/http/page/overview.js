@@ -14,12 +14,10 @@ const isAged = (row) => row.follows_clock && row.watermark >= 1e11 && row.waterm
 const writersOf = (row) => Object.values(row.explanation?.states || {}).reduce((a, b) => a + b, 0);
 /** Name, text, and what a column is sorted by: the most first, but for names. */
 const COLUMNS = [
-  ["stream", "stream", (row) => row.stream],
-  ["state", "state"],
+  ["stream", "stream", (row) => row.stream], ["state", "state"],
   ["behind", "behind the clock", (row) => (isAged(row) ? row.watermark : Infinity)],
   ["writers", "writers", (row) => -writersOf(row)],
-  ["groups", "read by"],
-  ["marks", "marks", (row) => -(row.judged?.marks_per_s || 0)],
+  ["groups", "read by"], ["marks", "marks", (row) => -(row.judged?.marks_per_s || 0)],
   ["events", "events", (row) => -(row.events ?? -1)],
 ];
 
@@ -129,6 +127,4 @@ const Empty = () => html`<section class="card steps"><h1>No stream${token()
     ? " that your token may see" : " yet"}</h1>
   <p>${WATERMARK}</p>
   <p>Type these in a terminal. The stream appears here, and moves while the third command runs.</p>
-  <${FirstSteps} />
-  <p><a href="#show=help">Help</a> says what the states mean; <a href="docs">all calls</a> are
-    documented here.</p></section>`;
+  <${FirstSteps} /></section>`;

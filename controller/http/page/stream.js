@@ -1,21 +1,22 @@
 // One stream: why its watermark is where it is, since when, and what helps.
 import { html, useEffect } from "./vendor/preact-htm.js";
 import { usePolled } from "./ask.js";
-import { Chart, useHistory } from "./chart.js";
+import { Chart, DAY, useHistory } from "./chart.js";
 import { Behind } from "./overview.js";
-import { Tab, TABS } from "./tabs.js";
+import { Tab, tabsOf } from "./tabs.js";
 import {
-  Ago, Command, Pill, Refused, States, Waiting, Writer, addressed, colourOf, distance, eventTime,
-  forgetColours, hrefOf, moment, rate, short, span, toneOf,
+  Ago, Command, Facts, Pill, Refused, States, Waiting, Writer, addressed, colourOf, distance,
+  eventTime, forgetColours, hrefOf, moment, rate, short, span, toneOf,
 } from "./words.js";
 
 const BARS = 10, LISTED = 50;
 
 export function Stream({ place }) {
-  const path = `v1/streams/${place.stream}`, tab = TABS.includes(place.tab) ? place.tab : TABS[0];
-  const limit = tab === TABS[0] && !place.q ? LISTED : BARS;
+  const path = `v1/streams/${place.stream}`;
   const [seen, error] = usePolled(`${path}/watermark`, 2_000);
   const [info] = usePolled(path, 10_000);
+  const tabs = info ? tabsOf(info) : [], tab = tabs.includes(place.tab) ? place.tab : tabs[0];
+  const limit = tab === tabs[0] && !place.q ? LISTED : BARS;
   const slowest = `${path}/writers?order=slowest&positions=false&limit=${limit}`;
   const [list] = usePolled(slowest, 3_000, { stays: true });
   const past = useHistory(place, path);
@@ -23,14 +24,15 @@ export function Stream({ place }) {
   const isHeld = seen?.judged?.state === "held";
   document.title = `${isHeld ? "held · " : ""}${place.stream} · Tidegauge`;
   if (!seen || !info) return html`<${Waiting} error=${error} />`;
-  const isDated = info.config.max_future_skew_ms != null, { view, night, since, until, span } = place;
+  const isDated = info.config.max_future_skew_ms != null;
+  const { view, night, since, until, span: wide } = place;
   const to = (more) => hrefOf({ stream: place.stream, tab: place.tab, ...more });
   const shared = { place, path, info, seen, isDated, list, to };
   return html`<${Refused} error=${error} /><${Head} ...${shared} />
     <div class="pictures"><${Chart} ...${shared} past=${past} />
       <div class="beside"><${Bars} ...${shared} /><${Longest} ...${past} to=${to} /></div></div>
-    <nav class="tabs" aria-label="Parts of the stream">${TABS.map((name) => html`<a
-      href=${to({ view, night, since, until, span, tab: name === TABS[0] ? null : name })}
+    <nav class="tabs" aria-label="Parts of the stream">${tabs.map((name) => html`<a
+      href=${to({ view, night, since, until, span: wide, tab: name === tabs[0] ? null : name })}
       aria-current=${name === tab ? "page" : null}>${name}</a>`)}</nav>
     <${Tab} key=${tab} name=${tab} ...${shared} />`;
 }
@@ -46,9 +48,7 @@ function Head({ place, info, seen, isDated }) {
     <p class="sentence">${why.sentence}</p>
     ${why.cure && html`<p class="sentence"><span class="cure">${why.cure}</span>${why.command
       && html` <${Command} text=${addressed(why.command)} />`}</p>`}
-    <dl class="facts">${facts({ info, seen, isDated, mark, holder }).map(([name, value, more]) =>
-      html`<div><dt>${name}</dt><dd>${value}</dd>${more && html`<small>${more}</small>`}</div>`)}
-    </dl></section>`;
+    <${Facts} rows=${facts({ info, seen, isDated, mark, holder })} /></section>`;
 }
 
 function facts({ info, seen, isDated, mark, holder }) {
@@ -70,7 +70,7 @@ function facts({ info, seen, isDated, mark, holder }) {
     ["segments", `${open} open`, segments.length > open && `${segments.length - open} sealed`],
     info.tail && ["events", short(events)],
     info.version != null && ["version of the table", info.version],
-  ].filter(Boolean);
+  ];
 }
 
 /** The longer a bar, the farther that writer is behind the first. */
@@ -86,7 +86,8 @@ function Bars({ list, seen, isDated }) {
     ${!rows.length ? html`<p class="dim blank">No writer is live.</p>`
       : html`<div class="bars">${rows.map((row) => html`<div class="bar" key=${row.writer}
         title="${row.writer} stands at ${eventTime(row.stand, isDated)}">
-        <span class="who ${holding.has(row.writer) ? `holds ${toneOf(row.state, judged)}` : ""}">${row.writer}</span>
+        <span class="who ${holding.has(row.writer) ? toneOf(row.state, judged) : ""}">${
+          row.writer}</span>
         <span class="track"><i class=${colourOf(row.writer)} style=${{
           width: `${row.behind_ms == null ? 100 : (100 * Number(row.behind_ms)) / most}%` }}></i>
         </span><span class="dim">${row.stand == null ? "no time yet"
@@ -96,13 +97,13 @@ function Bars({ list, seen, isDated }) {
 }
 
 /** Who held it longest in the time that the chart shows. */
-function Longest({ holds, to }) {
+function Longest({ holds, length, to }) {
   return html`<section class="card" aria-label="Stood longest"><h2>Stood longest</h2>
     ${!holds ? html`<p class="dim">Loading …</p>`
       : !holds.length ? html`<p class="dim">Nobody held it for longer than usual.</p>`
       : html`<ol class="longest">${holds.toSorted((a, b) => b.length - a.length).slice(0, 5)
-        .map((hold) => html`<li key=${hold.since_ms}><a href=${to(around(hold))}>${span(hold.length)}
-          ${" "}from ${moment(hold.since_ms, { fine: false })}</a>${" "}
+        .map((hold) => html`<li><a href=${to(around(hold))}>${span(hold.length)} from ${
+          moment(hold.since_ms, { fine: false, date: length > DAY })}</a>${" "}
           <${Writer} name=${hold.writer} more=${hold.others} />${!hold.end && "until now"}</li>`)}
       </ol>`}</section>`;
 }

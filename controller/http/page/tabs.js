@@ -8,7 +8,9 @@ import {
 
 const PAGES = { writers: Writers, segments: Segments, marks: Marks, transactions: Transactions,
   readers: Readers, settings: Settings };
-export const TABS = Object.keys(PAGES);
+/** An external log knows no transactions. */
+export const tabsOf = ({ config: { log } }) =>
+  Object.keys(PAGES).filter((name) => log === "embedded" || name !== "transactions");
 const MOST_OF_CUT = 12;
 const maybe = (ms) => (ms == null ? "" : span(ms));
 const when = (ms) => (ms == null ? "" : moment(ms, { fine: false }));
@@ -30,7 +32,8 @@ function Writers({ place, path, seen, isDated, list: slowest }) {
     row.expires_in_ms != null ? `in ${span(row.expires_in_ms)}`
       : row.remaining_ms != null ? `in ${span(row.remaining_ms)} if others go on` : "",
   ]);
-  return html`<p class="under"><${Search} place=${place} hint="Writers whose name begins with …" />
+  const hint = "Writers whose name begins with …";
+  return html`<p class="under"><${Search} place=${place} hint=${hint} />
     <span class="dim">${place.q ? "by name" : "the live ones, the slowest first"}</span></p>
     <${Refused} error=${error} />${list && html`<${Table} rows=${rows} none="No writer."
       heads=${["writer", "state", "stands at", "behind", "reported", "silent for",
@@ -41,7 +44,8 @@ function Writers({ place, path, seen, isDated, list: slowest }) {
 function Meter({ row, clock, at }) {
   if (at == null) return "";
   const left = row.clock === clock ? row.remaining_ms ?? row.expires_in_ms : null;
-  return html`${left != null && html`<progress value=${at} max=${at + left}></progress> `}${span(at)}`;
+  const meter = left != null && html`<progress value=${at} max=${at + left}></progress> `;
+  return html`${meter}${span(at)}`;
 }
 
 function Segments({ info }) {
@@ -82,11 +86,8 @@ function cutOf({ cut }) {
   return all.slice(0, MOST_OF_CUT).join("  ") + more;
 }
 
-function Transactions({ path, info }) {
-  const isHere = info.config.log === "embedded";
-  const [list, error] = usePolled(isHere && `${path}/transactions?state=open&limit=100`, 5_000);
-  if (!isHere) return html`<p class="card dim">The events of this stream are elsewhere, so that it
-    has no transactions.</p>`;
+function Transactions({ path }) {
+  const [list, error] = usePolled(`${path}/transactions?state=open&limit=100`, 5_000);
   const rows = (list?.transactions || []).map((row) => [
     html`<code>${row.id}</code>`, html`<${Writer} name=${row.writer} />`, short(row.events),
     short(row.size), maybe(row.expires_in_ms)]);
@@ -110,7 +111,8 @@ function Settings({ info }) {
       html`<span class="dim">${isUsual ? "" : valueOf(name, usual)}</span>`,
       html`<span class="meaning">${meaning}</span>`];
   });
-  return html`<${Table} rows=${rows} none="" heads=${["setting", "value", "default", "meaning"]} />`;
+  const heads = ["setting", "value", "default", "meaning"];
+  return html`<${Table} rows=${rows} none="Loading …" heads=${heads} />`;
 }
 function valueOf(name, value) {
   if (name.endsWith("_ms") && value != null) return span(value);

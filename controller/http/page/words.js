@@ -1,20 +1,12 @@
 // Moments, spans, colours, addresses, and small parts that all pages share.
-import { html, useEffect, useState } from "./vendor/preact-htm.js";
-import { serverNow, service } from "./ask.js";
+import { html, useState } from "./vendor/preact-htm.js";
+import { keep, serverNow, service, useDrawnBy } from "./ask.js";
 
 export const END = 9.2e18; // beyond any moment: the stream is sealed
 const DATES = [1e11, 253_402_300_800_000]; // event times that the service, too, shows as dates
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000]];
 
-/** Read or write what this browser keeps; one that keeps nothing throws. */
-export function setting(name, value) {
-  try {
-    if (value !== undefined) localStorage.setItem(name, value);
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
+export const setting = (...named) => keep("localStorage", ...named);
 export const zone = { isLocal: setting("zone") === "local" };
 
 /** A span in its two largest units, as the command line writes it. */
@@ -53,12 +45,7 @@ const ticking = new Set();
 setInterval(() => document.hidden || ticking.forEach((draw) => draw()), 1_000);
 /** Draw again every second, so that ages go on. */
 export function useSeconds() {
-  const [, draw] = useState(0);
-  useEffect(() => {
-    const tick = () => draw((n) => n + 1);
-    ticking.add(tick);
-    return () => ticking.delete(tick);
-  }, []);
+  useDrawnBy(ticking);
   return serverNow();
 }
 export const Ago = ({ ms }) => html`<span class="nowrap">${span(useSeconds() - Number(ms))}</span>`;
@@ -100,8 +87,8 @@ export const Pill = ({ judged }) => judged && html`<span class="pill ${judged.to
   title=${meaningOf(judged.state)?.meaning}>${judged.label}</span>`;
 export const States = ({ states, judged }) => Object.entries(states || {})
   .filter(([, count]) => count)
-  .map(([state, count], at) => html`${at ? " · " : ""}<span
-    class="nowrap ${toneOf(state, judged)}">${short(count)} ${state}</span>`);
+  .map(([state, count]) => html`<span class="count ${toneOf(state, judged)}">${short(count)} ${
+    state}</span> `);
 
 export const Search = ({ place, hint }) => html`<input type="search" value=${place.q || ""}
   placeholder=${hint} aria-label=${hint} title="Press / to search"
@@ -113,8 +100,8 @@ const here = () => (location.origin + location.pathname).replace(/\/$/, "");
 export const addressed = (command) =>
   here() === DEFAULT_URL ? command : `${command} --url ${here()}`;
 /** Commands that name the service as it sees itself; behind a proxy it is elsewhere. */
-export const firstSteps = () =>
-  (service.about?.first_steps || []).map((step) => step.replace(/--url [^\s;]+/, `--url ${here()}`));
+export const firstSteps = () => (service.about?.first_steps || [])
+  .map((step) => step.replace(/--url [^\s;]+/, `--url ${here()}`));
 
 export function Command({ text }) {
   const [label, setLabel] = useState("copy");
@@ -134,12 +121,17 @@ export function Command({ text }) {
 const MOST_ROWS = 500;
 export function Table({ heads, rows, none }) {
   if (!rows.length) return html`<p class="card dim">${none}</p>`;
-  return html`<div class="card wide"><table><thead><tr>${heads.map((head) => html`<th>${head}</th>`)}
-    </tr></thead><tbody>${rows.slice(0, MOST_ROWS).map((cells) => html`<tr>${cells.map((cell, at) =>
-      html`<td data-head=${heads[at]}>${cell}</td>`)}</tr>`)}</tbody></table>
-    ${rows.length > MOST_ROWS && html`<p class="dim more">The first ${MOST_ROWS} of ${rows.length}
-    are shown.</p>`}</div>`;
+  return html`<div class="card wide"><table>
+    <thead><tr>${heads.map((head) => html`<th>${head}</th>`)}</tr></thead>
+    <tbody>${rows.slice(0, MOST_ROWS).map((cells) => html`<tr>${cells.map((cell) =>
+      html`<td>${cell}</td>`)}</tr>`)}</tbody></table>
+    ${rows.length > MOST_ROWS
+      && html`<p class="dim more">${MOST_ROWS} of ${rows.length}</p>`}</div>`;
 }
+/** Figures with their names, and what is to say of each. */
+export const Facts = ({ rows }) => html`<dl class="facts">${rows.filter(Boolean).map(
+  ([name, value, more]) => html`<div><dt>${name}</dt><dd>${value}</dd>${more
+    && html`<small>${more}</small>`}</div>`)}</dl>`;
 
 const REFUSED = {
   missing: "It is not there",
