@@ -206,9 +206,8 @@ class MisdirectedRequestError(ProblemError, code="misdirected_request", status=4
     host: Sent
     message = (
         "the header `Host` is {host!r}; a service without authentication accepts localhost and "
-        "127.0.0.1 only (with --insecure, of browsers, also other addresses and the names in "
-        "--browser-hosts); use one of them, or start it with --tokens FILE (or with --insecure, if "
-        "something else keeps strangers out)"
+        "127.0.0.1 only (browsers with --insecure: addresses, --browser-hosts); use one of them, or "
+        "start it with --tokens FILE (or with --insecure, if something else keeps strangers out)"
     )
 
 

@@ -33,12 +33,7 @@ from controller.http.calls import (
 )
 from controller.http.calls.reporting import ReportsApp
 from controller.http.messages import problems
-from controller.http.messages.headers import (
-    check_announced,
-    check_host,
-    check_host_of_browser,
-    check_origin,
-)
+from controller.http.messages.headers import check_announced, check_host, check_origin
 from controller.http.messages.problems import send_problem
 from controller.http.routing import PARTS, operation_id
 from controller.http.timing import OTHER, ROUTE, Timing
@@ -120,7 +115,7 @@ def create_app(
     app.include_router(front_page.documentation)
     assets = StaticFiles(packages=[("fastapi_offline", "static")])
     app.mount(DOCUMENTATION_ASSETS, assets)
-    app.mount(PAGE_FILES, front_page.PageFiles())
+    app.mount(PAGE_FILES, front_page.PageFiles(directory=front_page.FILES))
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, process, guard, checks_host=checks_host)
@@ -136,7 +131,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _is_of_the_process(path: str) -> bool:
-    """Return whether a controller that stands by answers, too."""
     return is_open(path) or path == "/metrics"
 
 
@@ -167,9 +161,9 @@ class ControllerApp:
         self._timing = Timing(self._answer, process.metrics)
         self._limit = process.settings.max_body_bytes
         self._checks_host = checks_host
-        settings = process.settings
-        self._is_open = settings.insecure and settings.tokens is None
-        self._browser_hosts = settings.browser_hosts.lower().split(",")
+        is_open = process.settings.insecure and process.settings.tokens is None
+        names = tuple(process.settings.browser_hosts.lower().split(","))
+        self._names = names if is_open else None
 
     @property
     def parts(self) -> Parts:
@@ -195,8 +189,8 @@ class ControllerApp:
             if self._checks_host:
                 check_host(scope["headers"])
                 check_origin(scope)
-            elif self._is_open:
-                check_host_of_browser(scope["headers"], self._browser_hosts)
+            elif self._names is not None:
+                check_host(scope["headers"], self._names)
             check_announced(scope, self._limit)
             scope["user"] = self._guard.identify(path, scope["headers"])
             if tenure is not None and tenure.parts.health.started:

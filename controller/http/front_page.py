@@ -21,7 +21,7 @@ from tidegauge.wire.values import Answer
 
 router = APIRouter(tags=["operations"])
 documentation = APIRouter()
-_FILES = Path(__file__).parent / "page"
+FILES = Path(__file__).parent / "page"
 _VERSION = version("tidegauge")
 _TO_BLAME: Mapping[State, list[WriterState]] = {
     "held": ["behind", "joining"],
@@ -29,20 +29,16 @@ _TO_BLAME: Mapping[State, list[WriterState]] = {
     "nobody": ["expired"],
 }
 _HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
     # A browser asks each time: the page may be that of a newer version.
     "cache-control": "no-cache",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'{}; img-src 'self'{}; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_POLICY_OF_PAGE = {"content-security-policy": _POLICY.format("", "")}
-# The styles of Swagger UI carry their pictures; only a page with a token can harm, and scripts steal it.
-_POLICY_OF_DOCUMENTATION = {"content-security-policy": _POLICY.format("", " data:")}
-_PAGE = (_FILES / "index.html").read_text("utf-8").replace("$version", _VERSION)
-_DOCUMENTATION = (_FILES / "docs.html").read_text("utf-8")
+_PAGE = (FILES / "index.html").read_text("utf-8").replace("$version", _VERSION)
+_DOCUMENTATION = (FILES / "docs.html").read_text("utf-8")
 
 
 class StateMeaning(Answer):
@@ -118,7 +114,7 @@ async def front_page(
     """
     headers = _HEADERS | {"vary": "accept"}
     if "text/html" in accept and "application/json" not in accept:
-        return HTMLResponse(_PAGE, headers=headers | _POLICY_OF_PAGE)
+        return HTMLResponse(_PAGE, headers=headers)
     response.headers.update(headers)
     holder = None if process.holds else process.right.holder
     return FrontPage(
@@ -139,20 +135,18 @@ async def front_page(
 
 @documentation.get(DOCUMENTATION, include_in_schema=False)
 async def documentation_page() -> HTMLResponse:
-    """Show all calls, with scripts and styles that `fastapi-offline` brings, not the internet.
-
-    FastAPI's own page begins with a script within it, which its policy would not let run.
-    """
-    return HTMLResponse(_DOCUMENTATION, headers=_HEADERS | _POLICY_OF_DOCUMENTATION)
+    """Show all calls, with scripts and styles that `fastapi-offline` brings, not the internet."""
+    headers = dict(_HEADERS)
+    policy = headers["content-security-policy"]
+    # The styles of Swagger UI have their pictures within them.
+    headers["content-security-policy"] = policy.replace("img-src", "img-src data:")
+    return HTMLResponse(_DOCUMENTATION, headers=headers)
 
 
 class PageFiles(StaticFiles):
     """The files of the page."""
 
-    def __init__(self) -> None:
-        super().__init__(directory=_FILES)
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401 (of the base)
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401 (those of the base)
         """Answer with a file, or that the browser has it."""
         response = super().file_response(*args, **kwargs)
         response.headers.update(_HEADERS)

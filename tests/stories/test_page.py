@@ -152,7 +152,7 @@ def test_a_stream_that_has_no_mark_yet_shows_what_to_type(
     with clean_page(browser, home, "#stream=begins/rides") as page:
         command = f"tidegauge expire begins/rides slow --url {service.url}"
         expect(page.locator(".command")).to_have_text(command)
-        expect(page.locator(".chart-card")).to_contain_text("There was no mark")
+        expect(page.locator(".chart-card")).to_contain_text("No mark: nothing was complete")
 
 
 def test_a_split_and_a_merge_appear(

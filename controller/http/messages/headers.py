@@ -1,8 +1,8 @@
 """Checks of headers: the name that is called, the kind of a body, its size."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 
 from starlette.types import Scope
 
@@ -17,31 +17,24 @@ _OTHER_PAGES = {b"cross-site", b"same-site"}
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-def check_host(headers: Headers) -> None:
+def check_host(headers: Headers, names: tuple[str, ...] | None = None) -> None:
     """Refuse a call by a name that need not be this machine's; old tools send none.
+
+    ``names`` are of a service that anybody may ask, by whatever name: only a browser is refused
+    there, unless it calls by an address, by one of these, or one of them is ``*``. It sends
+    ``Accept-Language``, which a page may change but not leave out.
 
     A browser lets a page talk to the site that it came from. If its author has that name mean
     127.0.0.1 (DNS rebinding), the page talks to what listens there; but its browser goes on to send
     the name, which shows where it comes from if nobody is asked for a token. Starlette's
     `TrustedHostMiddleware` knows no addresses, refuses calls without a name, and answers no problem document.
     """
-    for name, value in headers:
-        if name == b"host" and not _is_loopback(value):
-            raise errors.MisdirectedRequestError(value.decode("latin-1"))
-
-
-def check_host_of_browser(headers: Headers, names: Collection[str]) -> None:
-    """Refuse a browser that calls by a name, unless it is one of these, or one of them is ``*``.
-
-    A service that anybody may ask is open to DNS rebinding, too. Programs call it by any name; a
-    browser sends ``Accept-Language``, which a page may change but not leave out.
-    """
-    given = dict(headers)
-    host = given.get(b"host")
-    if host is None or b"accept-language" not in given or "*" in names:
+    given = list(headers)
+    if names is not None and not any(name == b"accept-language" for name, _ in given):
         return
-    if _name(host) not in names and _address(host) is None and not _is_loopback(host):
-        raise errors.MisdirectedRequestError(host.decode("latin-1"))
+    for name, value in given:
+        if name == b"host" and not _is_accepted(value, names):
+            raise errors.MisdirectedRequestError(value.decode("latin-1"))
 
 
 def check_origin(scope: Scope) -> None:
@@ -61,22 +54,17 @@ def check_origin(scope: Scope) -> None:
 
 
 @lru_cache(maxsize=64)
-def _is_loopback(host: bytes) -> bool:
-    """Return whether a name, with or without a port, is one of this machine whoever resolves it."""
-    address = _address(host)
-    return _name(host) == "localhost" or (address is not None and address.is_loopback)
+def _is_accepted(host: bytes, names: tuple[str, ...] | None) -> bool:
+    """Return whether a name, with or without a port, is one of this machine whoever resolves it.
 
-
-def _name(host: bytes) -> str:
+    With further names, any address is, too: nobody can make it mean another machine.
+    """
     name = host.decode("latin-1").lower()
-    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-
-
-def _address(host: bytes) -> IPv4Address | IPv6Address | None:
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
     try:
-        return ip_address(_name(host))
+        return name == "localhost" or ip_address(name).is_loopback or names is not None
     except ValueError:
-        return None
+        return names is not None and (name in names or "*" in names)
 
 
 def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:

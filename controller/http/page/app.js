@@ -66,8 +66,8 @@ function TokenBox({ text }) {
   };
   return html`<main><form class="card token" onSubmit=${take}>
     <h1>${token() ? "This token is not accepted" : "This service wants a token"}</h1>
-    <p class="dim">${token() && `${text}. `}One with the role <code>observe</code> is enough. This
-      tab keeps it until it is closed.</p>
+    <p class="dim cure">${token() && `${text}. `}One with the role <code>observe</code> is enough.
+      This tab keeps it until it is closed.</p>
     <p><input name="token" type="password" autocomplete="off" autofocus aria-label="Token" />
       ${" "}<button>Use it</button></p></form></main>`;
 }

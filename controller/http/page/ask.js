@@ -145,8 +145,9 @@ function recover() {
 export async function learn() {
   const about = await ask("./").catch(() => null);
   if (!about) return;
-  const isOther = about.version !== OWN_VERSION, shown = keep("sessionStorage", "version");
-  if (isOther && shown !== about.version && keep("sessionStorage", "version", about.version))
+  const seen = (keep("sessionStorage", "versions") || OWN_VERSION).split(" ");
+  const isNew = about.version !== OWN_VERSION && !seen.includes(about.version);
+  if (isNew && keep("sessionStorage", "versions", [...seen, about.version].join(" ")))
     location.reload();
   service.about = about;
   tell();

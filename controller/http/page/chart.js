@@ -34,7 +34,7 @@ export function useHistory(place, path) {
   const marksSince = (at) => `${path}/marks/history?step_ms=${step}${until}&since=${at}`;
   const holdsSince = (at) => `${path}/holds?limit=${MOST_HOLDS}${until}&since=${at}`;
   const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(2_000, step));
-  const [marks] = usePolled(marksSince(from.current.at), rest, ends ? {} : {
+  const [marks, refusal] = usePolled(marksSince(from.current.at), rest, ends ? {} : {
     merge: (former, news) => join(former, news, begin()),
     next: (former) => marksSince(former.marked_ms.at(-1) ?? from.current.at),
   });
@@ -42,7 +42,7 @@ export function useHistory(place, path) {
     next: () => holdsSince(begin()),
   });
   const range = () => ends || [serverNow() - length, serverNow()];
-  return { ends, length, step, marks, holds: held && clipped(held.holds, range()), range };
+  return { ends, length, step, marks, refusal, holds: held && clipped(held.holds, range()), range };
 }
 
 /** Append what is new; the last step was not over, and is sent again. */
@@ -86,10 +86,10 @@ export function Chart({ place, past, isDated, to }) {
         >show ${other === "age" ? "age" : "event time"}</a>`}</nav></header>
     ${ends && html`<p class="dim">${moment(ends[0], { fine: false, date: true })} to ${
       moment(ends[1], { fine: false, date: true })} · <a href=${to({})}>back to now</a></p>`}
-    ${!marks ? html`<p class="dim blank">Loading …</p>`
-      : !marks.marked_ms.length ? html`<p class="dim blank">There was no mark: nothing was complete.
-        </p>` : html`<${Plot} past=${past} view=${view} isDated=${isDated}
-        choose=${(a, b) => go(to({ since: a, until: b, view: place.view }))} />`}
+    ${marks?.marked_ms.length ? html`<${Plot} past=${past} view=${view} isDated=${isDated}
+        choose=${(a, b) => go(to({ since: a, until: b, view: place.view }))} />`
+      : html`<p class="dim blank">${!marks ? past.refusal?.message ?? "Loading …"
+        : marks.sealed_ms ? "It was sealed by then." : "No mark: nothing was complete."}</p>`}
     ${holds && html`<${HeldBy} holds=${holds} range=${past.range()} to=${to} />`}
     <p class="legend dim">${view === "time" && html`<span><i class="water"></i>complete below</span>
       <span><i class="front"></i>noted by writers, at each mark</span>
@@ -199,7 +199,8 @@ function options(latest, setTip) {
     if (!lower.length) return [0, 1];
     const low = isAge ? 0 : Math.min(...lower), high = Math.max(...(isAge ? lower : upper));
     const isNear = !isAge && isDated && now.at(-1) - high < 4 * (high - low) + 60_000;
-    const top = isNear ? Math.max(high, now.at(-1)) : high, room = Math.max(1, (top - low) * 0.06);
+    const top = isNear ? Math.max(high, now.at(-1)) : high;
+    const room = Math.max(isDated ? 2_000 : 1, (top - low) * 0.06);
     return [isAge ? 0 : low - room, top + room];
   };
   const named = (at, gap) => isAge ? span(at)

@@ -10,7 +10,7 @@ import {
 const PAGE = 100, ALL = 1_000; // streams that are asked for; the second where this page sorts them
 const MOST_GROUPS = 3;
 
-const isAged = (row) => row.follows_clock && row.watermark >= 1e11 && row.watermark < END;
+export const isAged = (row) => row.follows_clock && row.watermark >= 1e11 && row.watermark < END;
 const writersOf = (row) => Object.values(row.explanation?.states || {}).reduce((a, b) => a + b, 0);
 /** Name, text, and what a column is sorted by: the most first, but for names. */
 const COLUMNS = [
@@ -115,7 +115,7 @@ function Row({ row, groups }) {
       : html`<b>${eventTime(row.watermark, row.follows_clock)}</b>`}</td>
     <td class="writers"><${States} states=${why?.states} judged=${judged} /></td>
     <td class="groups">${groups.slice(0, MOST_GROUPS).map((group) =>
-      html`<a href=${hrefOf({ group })}>${group}</a> `)}${more > 0 && `and ${more} more`}</td>
+      html`<a href=${hrefOf({ group })} title=${group}>${group}</a> `)}${others(more)}</td>
     <td class="marks dim">${judged?.marks_per_s >= 0.05 && rate(judged.marks_per_s)}</td>
     <td class="events dim">${short(row.events)}</td></tr>`;
 }

@@ -2,7 +2,7 @@
 import { html, useEffect } from "./vendor/preact-htm.js";
 import { usePolled } from "./ask.js";
 import { Chart, DAY, useHistory } from "./chart.js";
-import { Behind } from "./overview.js";
+import { Behind, isAged } from "./overview.js";
 import { Tab, tabsOf } from "./tabs.js";
 import {
   Ago, Command, Facts, Pill, Refused, States, Waiting, Writer, addressed, colourOf, distance,
@@ -52,15 +52,11 @@ function Head({ place, info, seen, isDated }) {
 }
 
 function facts({ info, seen, isDated, mark, holder }) {
-  const { judged, explanation: why, watermark, final } = seen, { segments } = info.topology;
+  const { judged, explanation: why, watermark } = seen, { segments } = info.topology;
   const open = segments.filter((segment) => segment.sealed_length == null).length;
-  const first = (number) => info.first_cut?.[number] || 0;
-  const events = Object.entries(info.tail || {})
-    .reduce((sum, [number, offset]) => sum + Number(offset) - first(number), 0);
-  const isAged = isDated && mark && !final;
   return [
-    isAged ? ["behind the clock", html`<${Behind} ms=${watermark} />`,
-      `complete up to ${eventTime(watermark)}`]
+    isAged({ watermark, follows_clock: isDated }) ? ["behind the clock",
+      html`<${Behind} ms=${watermark} />`, `complete up to ${eventTime(watermark)}`]
       : ["complete up to", eventTime(watermark, isDated)],
     mark?.marked_ms && ["last mark", html`<${Ago} ms=${mark.marked_ms} /> ago`,
       judged?.marks_per_s ? rate(judged.marks_per_s) : `at ${moment(mark.marked_ms)}`],
@@ -68,7 +64,6 @@ function facts({ info, seen, isDated, mark, holder }) {
       html`<${Writer} name=${holder.writer} />is last`],
     ["writers", html`<${States} states=${why.states} judged=${judged} />`],
     ["segments", `${open} open`, segments.length > open && `${segments.length - open} sealed`],
-    info.tail && ["events", short(events)],
     info.version != null && ["version of the table", info.version],
   ];
 }
@@ -92,7 +87,8 @@ function Bars({ list, seen, isDated }) {
           width: `${row.behind_ms == null ? 100 : (100 * Number(row.behind_ms)) / most}%` }}></i>
         </span><span class="dim">${row.stand == null ? "no time yet"
           : distance(row.behind_ms, isDated)}</span></div>`)}</div>`}
-    ${live > rows.length && html`<p class="dim">${short(live - rows.length)} more are nearer.</p>`}
+    ${rows.length > 0 && live > rows.length
+      && html`<p class="dim">${short(live - rows.length)} more are nearer.</p>`}
   </section>`;
 }
 
