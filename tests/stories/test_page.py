@@ -119,6 +119,32 @@ def test_a_writer_has_one_colour_and_the_chart_says_what_was_at_the_cursor(
         expect(page).to_have_url(re.compile("span=3600000"))
 
 
+def test_what_is_known_of_a_step_stays_when_the_next_are_read(
+    browser: Browser, home: str
+) -> None:
+    """The service knows no age of the first mark that it reads."""
+    known = {
+        "marked_ms": [10, 20, 30],
+        "lower": [1, 2, 3],
+        "upper": [1, 2, 3],
+        "age_ms": [9, 8, 7],
+    }
+    news = {
+        "marked_ms": [19, 31, 40],
+        "lower": [2, 4, 5],
+        "upper": [2, 4, 5],
+        "age_ms": [None, 6, 5],
+    }
+    join = "import(new URL('ui/chart.js', document.baseURI)).then(({join}) => join(...%s))"
+    with clean_page(browser, home) as page:
+        assert page.evaluate(join % json.dumps([known, news, 15])) == {
+            "marked_ms": [10, 20, 31, 40],
+            "lower": [1, 2, 4, 5],
+            "upper": [1, 2, 4, 5],
+            "age_ms": [9, 8, 6, 5],
+        }
+
+
 def test_last_night_is_there_in_the_morning(browser: Browser, new_server: NewServer) -> None:
     morning_ms = _now_ms() - 24 * HOUR
     with new_server() as server, Api(server.url, "night/orders") as api:

@@ -9,7 +9,7 @@ const HOUR = 3_600_000;
 export const DAY = 24 * HOUR;
 const SPANS = [["5 min", 300_000], ["1 h", HOUR], ["24 h", DAY]];
 const ROUND = 10n ** 12n, POINTS = 600, LEAST_MS = 1_000, MOST_HOLDS = 500;
-const COLUMNS = ["marked_ms", "revision", "lower", "upper", "age_ms", "stood_ms"];
+const COLUMNS = ["marked_ms", "lower", "upper", "age_ms"];
 
 /** What of the past an address names: its length, and its ends unless it is the last while. */
 function rangeOf(place) {
@@ -33,10 +33,10 @@ export function useHistory(place, path) {
   const until = ends ? `&until=${ends[1]}` : "";
   const marksSince = (at) => `${path}/marks/history?step_ms=${step}${until}&since=${at}`;
   const holdsSince = (at) => `${path}/holds?limit=${MOST_HOLDS}${until}&since=${at}`;
-  const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(2_000, step));
+  const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(3_000, step));
   const [marks, refusal] = usePolled(marksSince(from.current.at), rest, ends ? {} : {
     merge: (former, news) => join(former, news, begin()),
-    next: (former) => marksSince(former.marked_ms.at(-1) ?? from.current.at),
+    next: (former) => marksSince(former.marked_ms.at(-2) ?? from.current.at),
   });
   const [held] = usePolled(holdsSince(from.current.at), Math.max(10_000, rest), ends ? {} : {
     next: () => holdsSince(begin()),
@@ -45,12 +45,13 @@ export function useHistory(place, path) {
   return { ends, length, step, marks, refusal, holds: held && clipped(held.holds, range()), range };
 }
 
-/** Append what is new; the last step was not over, and is sent again. */
-function join(former, news, begin) {
-  const first = news.marked_ms[0] ?? Infinity, at = former.marked_ms;
-  const kept = at.findIndex((ms) => ms >= first), until = kept < 0 ? at.length : kept;
+/** Append news. Their first is no whole step, and of what was known the last was none. */
+export function join(former, news, begin) {
+  const at = former.marked_ms, first = news.marked_ms[1] ?? Infinity;
+  if (at.length < 2) return news;
+  const until = at.slice(0, -1).filter((ms) => ms < first).length;
   const from = Math.max(0, at.findLastIndex((ms) => ms < begin));
-  const joined = (name) => [...former[name].slice(from, until), ...news[name]];
+  const joined = (name) => [...former[name].slice(from, until), ...news[name].slice(1)];
   return { ...news, ...Object.fromEntries(COLUMNS.map((name) => [name, joined(name)])) };
 }
 
@@ -58,7 +59,7 @@ function join(former, news, begin) {
 function clipped(holds, [first, last]) {
   return holds.map((hold) => {
     const since = Math.max(first, hold.since_ms);
-    const until = Math.min(last, hold.end == null ? Math.max(hold.until_ms, last) : hold.until_ms);
+    const until = Math.min(last, hold.end == null ? serverNow() : hold.until_ms);
     return { ...hold, since_ms: since, until_ms: until, length: until - since };
   }).filter((hold) => hold.length > 0);
 }
