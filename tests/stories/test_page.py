@@ -122,27 +122,31 @@ def test_a_writer_has_one_colour_and_the_chart_says_what_was_at_the_cursor(
 def test_what_is_known_of_a_step_stays_when_the_next_are_read(
     browser: Browser, home: str
 ) -> None:
-    """The service knows no age of the first mark that it reads."""
+    """The service knows no age of the mark before the first step that it reads."""
     known = {
-        "marked_ms": [10, 20, 30],
+        "marked_ms": [9, 19, 30],
         "lower": [1, 2, 3],
         "upper": [1, 2, 3],
         "age_ms": [9, 8, 7],
     }
-    news = {
+    news: dict[str, list[int | None]] = {
         "marked_ms": [19, 31, 40],
         "lower": [2, 4, 5],
         "upper": [2, 4, 5],
-        "age_ms": [None, 6, 5],
     }
+    news["age_ms"] = [None, 6, 5]
     join = "import(new URL('ui/chart.js', document.baseURI)).then(({join}) => join(...%s))"
     with clean_page(browser, home) as page:
-        assert page.evaluate(join % json.dumps([known, news, 15])) == {
-            "marked_ms": [10, 20, 31, 40],
+        assert page.evaluate(join % json.dumps([known, news, 20, 10])) == {
+            "marked_ms": [9, 19, 31, 40],
             "lower": [1, 2, 4, 5],
             "upper": [1, 2, 4, 5],
             "age_ms": [9, 8, 6, 5],
         }
+        late = page.evaluate(join % json.dumps([known, news, 20, 19]))
+        assert late["marked_ms"] == [9, 19, 31, 40]  # the mark in force at the beginning
+        late = page.evaluate(join % json.dumps([known, news, 20, 20]))
+        assert late["marked_ms"] == [19, 31, 40]
 
 
 def test_last_night_is_there_in_the_morning(browser: Browser, new_server: NewServer) -> None:

@@ -1,5 +1,5 @@
 // Event time over wall clock, or how old the watermark was, by uPlot; and who held it, below.
-import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { serverNow, usePolled } from "./ask.js";
 import {
   END, colourOf, eventTime, go, moment, setting, span, zone,
@@ -28,30 +28,31 @@ export function useHistory(place, path) {
   const { ends, length } = rangeOf(place), least = ends ? 100 : 1_000;
   const step = Math.max(least, Math.ceil(length / POINTS / least) * least);
   const begin = () => Math.round(ends ? ends[0] : serverNow() - length);
-  const from = useRef({}), key = `${path} ${ends} ${length}`;
-  if (from.current.key !== key) from.current = { key, at: begin() };
+  const at = useMemo(begin, [path, `${ends}`, length]);
   const until = ends ? `&until=${ends[1]}` : "";
   const marksSince = (at) => `${path}/marks/history?step_ms=${step}${until}&since=${at}`;
   const holdsSince = (at) => `${path}/holds?limit=${MOST_HOLDS}${until}&since=${at}`;
   const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(3_000, step));
-  const [marks, refusal] = usePolled(marksSince(from.current.at), rest, ends ? {} : {
-    merge: (former, news) => join(former, news, begin()),
-    next: (former) => marksSince(former.marked_ms.at(-2) ?? from.current.at),
+  // The last step was not over; steps begin where they are asked for.
+  const last = ({ marked_ms: marked }) =>
+    (marked.length ? at + Math.floor((marked.at(-1) - at) / step) * step : at);
+  const [marks, refusal] = usePolled(marksSince(at), rest, ends ? {} : {
+    merge: (former, news) => join(former, news, last(former), begin()),
+    next: (former) => marksSince(last(former)),
   });
-  const [held] = usePolled(holdsSince(from.current.at), Math.max(10_000, rest), ends ? {} : {
+  const [held] = usePolled(holdsSince(at), Math.max(10_000, rest), ends ? {} : {
     next: () => holdsSince(begin()),
   });
   const range = () => ends || [serverNow() - length, serverNow()];
   return { ends, length, step, marks, refusal, holds: held && clipped(held.holds, range()), range };
 }
 
-/** Append news. Their first is no whole step, and of what was known the last was none. */
-export function join(former, news, begin) {
-  const at = former.marked_ms, first = news.marked_ms[1] ?? Infinity;
-  if (at.length < 2) return news;
-  const until = at.slice(0, -1).filter((ms) => ms < first).length;
-  const from = Math.max(0, at.findLastIndex((ms) => ms < begin));
-  const joined = (name) => [...former[name].slice(from, until), ...news[name].slice(1)];
+/** Append what is new from the beginning of a step on; of the mark before, the age is not sent. */
+export function join(former, news, step, begin) {
+  const until = former.marked_ms.filter((ms) => ms < step).length;
+  const from = Math.max(0, former.marked_ms.findLastIndex((ms) => ms < begin));
+  const skipped = news.marked_ms.filter((ms) => ms < step).length;
+  const joined = (name) => [...former[name].slice(from, until), ...news[name].slice(skipped)];
   return { ...news, ...Object.fromEntries(COLUMNS.map((name) => [name, joined(name)])) };
 }
 
