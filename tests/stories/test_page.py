@@ -249,6 +249,9 @@ def test_streams_of_every_kind_are_shown_true(
         api.create(max_future_skew_ms=None, min_writers=2)
         api.note("trainer", BEYOND, 1)
         api.note("ahead", BEYOND + 4, 1)
+    with Api(service.url, "kinds/least") as api:
+        api.create()
+        api.note("begins", -(2**63), 1)
     with Api(service.url, "kinds/ended") as api:
         api.create()
         api.post("seal", position={"0": 0})
@@ -271,6 +274,10 @@ def test_streams_of_every_kind_are_shown_true(
             f"complete up to{exact}noted up to{BEYOND + 4:,}"
         )
         expect(page.get_by_role("link", name="transactions")).to_have_count(0)
+        page.goto(f"{home}#stream=kinds/least")
+        expect(page.locator(".facts")).to_contain_text(f"complete up to{-(2**63):,}")
+        for name in ("show age", "show event time", "last night"):
+            page.get_by_role("link", name=name).click()
         page.goto(f"{home}#stream=kinds/ended")
         expect(page.get_by_role("heading", level=1)).to_have_text("ended ")
         page.goto(f"{home}#stream=kinds/staged&tab=transactions")

@@ -48,12 +48,7 @@ export function useService() {
   return service;
 }
 
-class Refusal extends Error {
-  constructor(kind, text) {
-    super(text);
-    this.kind = kind;
-  }
-}
+const refusal = (kind, text) => Object.assign(new Error(text), { kind });
 
 /** Integers that a double would round stay whole: times of logical clocks. */
 const exact = (_name, value, context) =>
@@ -71,18 +66,18 @@ export async function ask(path) {
     text = await answer.text();
   } catch (error) {
     const isSlow = error.name === "TimeoutError";
-    throw new Refusal("away", isSlow ? "it takes longer than 10 s" : "there is no connection");
+    throw refusal("away", isSlow ? "it takes longer than 10 s" : "there is no connection");
   }
-  if (answer.type === "opaqueredirect") throw new Refusal("away", "this controller stands by");
+  if (answer.type === "opaqueredirect") throw refusal("away", "this controller stands by");
   let found = {};
   try {
     found = JSON.parse(text, exact);
   } catch {
-    if (answer.ok) throw new Refusal("away", "something else answers");
+    if (answer.ok) throw refusal("away", "something else answers");
   }
   if (answer.ok) return found;
   const kind = KINDS[answer.status] || (answer.status >= 500 ? "away" : "refused");
-  throw new Refusal(kind, found.detail || `HTTP ${answer.status}`);
+  throw refusal(kind, found.detail || `HTTP ${answer.status}`);
 }
 
 /**

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { serverNow, usePolled } from "./ask.js";
 import {
-  END, colourOf, eventTime, go, moment, setting, span, zone,
+  END, colourOf, eventTime, go, isDate, moment, setting, span, zone,
 } from "./words.js";
 
 const HOUR = 3_600_000;
@@ -165,7 +165,7 @@ function drawn({ marks, range, step }, view, isDated) {
 
 /** A round time at or below one: multiples of a step from it on are round, too. */
 function baseOf(lower, isDated) {
-  if (!isDated) return BigInt(lower) - (BigInt(lower) % ROUND);
+  if (!isDated || !isDate(lower)) return BigInt(lower) - (BigInt(lower) % ROUND);
   return BigInt(zone.isLocal ? new Date(lower).setHours(0, 0, 0, 0) : lower - (lower % DAY));
 }
 
@@ -205,9 +205,10 @@ function options(latest, setTip) {
     const room = Math.max(isDated ? 2_000 : 1, (top - low) * 0.06);
     return [isAge ? 0 : low - room, top + room];
   };
-  const named = (at, gap) => isAge ? span(at)
-    : isDated ? clock(at + Number(latest.current.drawn.base), gap)
-    : eventTime(latest.current.drawn.base + BigInt(Math.round(at)), false);
+  const named = (at, gap) => {
+    const time = latest.current.drawn.base + BigInt(Math.round(at));
+    return isAge ? span(at) : isDated && isDate(time) ? clock(time, gap) : eventTime(time, false);
+  };
   const tipOf = ({ cursor: { idx, left } }) => {
     const { drawn: { points }, past, isDated: dated } = latest.current, point = points[idx];
     if (left < 0 || !point) return null;

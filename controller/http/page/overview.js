@@ -3,14 +3,14 @@ import { html, useLayoutEffect, useRef } from "./vendor/preact-htm.js";
 import { serverNow, service, token, usePolled } from "./ask.js";
 import { FirstSteps, WATERMARK } from "./help.js";
 import {
-  Ago, END, Pill, Search, States, Until, Waiting, eventTime, hrefOf, moment, others,
+  Ago, Pill, Search, States, Until, Waiting, eventTime, hrefOf, isDate, moment, others,
   rate, short,
 } from "./words.js";
 
 const PAGE = 100, ALL = 1_000; // streams that are asked for; the second where this page sorts them
 const MOST_GROUPS = 3;
 
-export const isAged = (row) => row.follows_clock && row.watermark >= 1e11 && row.watermark < END;
+export const isAged = (row) => row.follows_clock && isDate(row.watermark);
 const writersOf = (row) => Object.values(row.explanation?.states || {}).reduce((a, b) => a + b, 0);
 /** Name, text, and what a column is sorted by: the most first, but for names. */
 const COLUMNS = [

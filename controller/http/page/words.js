@@ -3,7 +3,8 @@ import { html, useState } from "./vendor/preact-htm.js";
 import { keep, serverNow, service, useDrawnBy } from "./ask.js";
 
 export const END = 9.2e18; // beyond any moment: the stream is sealed
-const DATES = [1e11, 253_402_300_800_000]; // event times that the service, too, shows as dates
+/** Whether an event time looks like a date; the service has the same bounds. */
+export const isDate = (ms) => ms >= 1e11 && ms < 253_402_300_800_000;
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000]];
 
 export const setting = (...named) => keep("localStorage", ...named);
@@ -34,7 +35,7 @@ const number = (value) => value.toLocaleString("en");
 export function eventTime(ms, isDated = true) {
   if (ms == null) return "no mark yet";
   if (ms >= END) return "the end of time";
-  return isDated && ms >= DATES[0] && ms < DATES[1] ? moment(ms) : number(ms);
+  return isDated && isDate(ms) ? moment(ms) : number(ms);
 }
 const COMPACT = Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 export const short = (count) =>
