@@ -29,7 +29,7 @@ def test_the_readme_ends_with_exact_windows(
     reader = Reader(shared_server.url, one_session, "readme")
     reader.follow(text[text.index("## Your first watermark") :])
     assert reader.printed() == [9]
-    assert len(text.splitlines()) <= 170
+    assert len(text.splitlines()) <= 140
 
 
 def test_the_tutorials_close_a_window_and_show_a_late_row(
