@@ -81,7 +81,7 @@ test-spark: $(OF_SPARK)/.ready
 	@sh scripts/install_test_tools.sh
 	$(IN_MEMORY) $(OF_SPARK)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -m every_spark \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
-		tests/stories/spark tests/faults/spark tests/unit/test_compatibility.py
+		tests/stories/spark tests/faults/spark tests/unit/spark_source/test_compatibility.py
 
 # Tables: no release of Delta knows Spark 4.3, and none of Iceberg 4.2.
 OF_DELTA := .venv-lake

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_source.checkpoints.table_ticks import TableTick, delta_version, iceberg_version
 from spark_source.following.followed import TableWatch
-from tests.unit.test_table_ticks import delta, iceberg
+from tests.unit.spark_source.test_table_ticks import delta, iceberg
 from tidegauge.tables.history import Commit, covered
 from tidegauge.tables.notes import Note
 

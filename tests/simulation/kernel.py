@@ -9,7 +9,7 @@ A kill drops the callbacks of a node, and keeps its tasks alive until the run is
 ``finally`` runs, as in a process that is killed. A pause leaves them where they are.
 
 This needs four private parts of `asyncio.BaseEventLoop`: ``_ready``, ``_scheduled``, ``_run_once``
-and ``_context`` of handles. `tests.unit.test_simulation_kernel` pins them.
+and ``_context`` of handles. `tests.unit.repository.test_simulation_kernel` pins them.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _PAGE = (ROOT / "docs" / "explanation" / "versions-and-limits.md").read_text()
 _NAMED = re.compile(r"`(test_\w+)(\.py)?`")
 

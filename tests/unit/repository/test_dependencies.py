@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from starlette.requests import Request
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 LEANT_ON = ["fastapi", "httptools", "starlette", "uvicorn"]
 
 

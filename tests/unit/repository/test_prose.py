@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+SCRIPTS = Path(__file__).parents[3] / "scripts"
 LONG = " ".join(["word"] * 31)
 
 

@@ -20,7 +20,7 @@ from spark_source.errors import (
 from spark_source.following import followed
 from spark_source.following.followed import FollowedTable, Service, TableWatch
 from spark_source.following.tick_source import TickReader, _read_options
-from tests.unit.test_table_ticks import delta
+from tests.unit.spark_source.test_table_ticks import delta
 from tidegauge.tables import TwoJobsError, note
 from tidegauge.tables.delta import DeltaLog
 

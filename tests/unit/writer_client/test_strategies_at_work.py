@@ -23,7 +23,7 @@ from writer_client.strategies import (
     TimeLag,
 )
 
-GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
+GUIDES = Path(__file__).parents[3] / "docs" / "how-to"
 PAGES = [GUIDES / "choose-a-strategy.md", GUIDES / "own-log.md"]
 NEVER = timedelta(hours=1)
 """An interval in which a test asks no strategy."""

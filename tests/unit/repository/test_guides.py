@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-_DOCS = Path(__file__).parents[2] / "docs"
+_DOCS = Path(__file__).parents[3] / "docs"
 _GUIDE = _DOCS / "how-to" / "process.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.service.api import MINUTE, NOON
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "reference" / "writers.md").read_text()
-STORIES = ROOT / "tests" / "unit" / "test_writer_troubles.py"
-CALLS = ROOT / "tests" / "unit" / "test_writer_lifecycle.py"
+STORIES = ROOT / "tests" / "unit" / "controller" / "test_writer_troubles.py"
+CALLS = ROOT / "tests" / "unit" / "controller" / "test_writer_lifecycle.py"
 
 
 def _literals(source: Path) -> Iterator[Any]:

@@ -12,7 +12,7 @@ import pytest
 import reader_client
 import writer_client
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PURE = ("tidegauge/**/*.py", "writer_client/strategies.py")
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)

@@ -19,7 +19,7 @@ from tests.service.in_process import Service, called_in_process
 from tidegauge.wire.events import NDJSON
 
 NOW = 1_700_000_000_000
-OPERATIONS = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+OPERATIONS = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 REPORT = {"time": NOW, "position": {}}
 MANY = "/v1/note-times"
 Samples = dict[str, dict[str, float]]

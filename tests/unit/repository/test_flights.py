@@ -24,7 +24,7 @@ from examples.flights.windows import (
 )
 from tidegauge.event_time import END_OF_TIME
 
-_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "demo.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "demo.md"
 
 
 def _arrivals(*departed_h: float) -> pd.DataFrame:

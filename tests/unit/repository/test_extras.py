@@ -9,7 +9,7 @@ import pytest
 
 from tidegauge.extras import how_to_install
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = (
     "controller",
     "reader_client",
