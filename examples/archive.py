@@ -1,6 +1,6 @@
 """Append a stream's past to a Delta table, and remember in the same commit where to read on.
 
-Each commit says until when the table is complete. Run it again and again, but not twice at once:
+Each commit records the time up to which the table is complete. Run it again and again, but not twice at once:
 
     python -m examples.archive http://127.0.0.1:8470 demo/rides /lake/rides 2024-01-01T00:00:00Z
 """

@@ -47,7 +47,7 @@ class StreamWorkList:
     cut
         Read the stream up to this.
     until
-        Until when it is complete there, ms.
+        The time up to which it is complete there, ms.
     new
         Intervals that are complete now, and were not at the cursor.
     again

@@ -59,7 +59,7 @@ def table(
     storage_option: Properties = [],  # noqa: B006 (the same)
     as_json: Json = False,
 ) -> None:
-    """Show until when a lakehouse table is complete, by the notes of its commits."""
+    """Show how far a lakehouse table is complete, by the notes of its commits."""
     if timeout is not None and wait is None:
         msg = "needs --wait TIME, which it ends"
         raise typer.BadParameter(msg, param_hint="--timeout")

@@ -30,7 +30,7 @@ VERBS = {
         "wait": "Wait until streams are complete up to a time; explain why if it takes too long.",
     },
     "lake:lake": {
-        "table": "Show until when a lakehouse table is complete, by the notes of its commits.",
+        "table": "Show how far a lakehouse table is complete, by the notes of its commits.",
     },
     "work:work": {
         "intervals": "List intervals that are complete now, and those that have changed; or run a command for each.",

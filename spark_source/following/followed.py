@@ -337,7 +337,7 @@ class TableWatch:
             why = "its stream has no mark yet; ask `tidegauge why` who holds it"
         elif self.watermark is None:
             why = (
-                "no commit of it says until when it is complete; write it with append_to_table(), "
+                "no commit of it says how far it is complete; write it with append_to_table(), "
                 "or with the metadata that tidegauge.tables.note() makes"
             )
         _log.warning("table %s gives no watermark: %s", self._log.name, why)

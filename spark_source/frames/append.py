@@ -44,7 +44,7 @@ def append_to_table(
     storage_options: Mapping[str, str] | None = None,
     catalog: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
-    """Start a query that appends to a table, each row once, and says until when that is complete.
+    """Start a query that appends each row once to a table, and records how far that is complete.
 
     Each commit has a note: no later one has an on-time row below its time. Readers of the table
     take it with ``follow``, ``tidegauge.tables`` or in any engine that shows a commit's metadata.

@@ -72,7 +72,7 @@ def follow(
         Iceberg table in it.
     url, stream, token
         The stream, created with ``log: external``, to which the writers of the topic or the table
-        note time. Without them a table's own commits say until when it is complete.
+        note time. Without them a table's own commits say how far it is complete.
     storage_options, catalog
         Of a table, as ``deltalake.DeltaTable`` and ``pyiceberg.catalog.load_catalog`` take them.
     operators, dedup_horizon

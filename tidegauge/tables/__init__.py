@@ -1,4 +1,4 @@
-"""Lakehouse tables that say until when they are complete, read without Spark.
+"""Lakehouse tables that know how far they are complete, read without Spark.
 
 A table is a Delta table by its address, or with ``catalog=`` an Iceberg table by its name. With
 ``url=`` and ``stream=`` the marks of the service are taken, otherwise the notes of commits. Needs

@@ -25,7 +25,7 @@ def complete_until(
     stream: str | None = None,
     token: str | None = None,
 ) -> int | None:
-    """Find until when the newest version of a table is complete.
+    """Find the time up to which the newest version of a table is complete.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def note(
     shared: bool = False,
     column: str | None = None,
 ) -> dict[str, str]:
-    """Make the metadata of a commit that says until when its table is complete.
+    """Make the metadata of a commit that records how far its table is complete.
 
     Parameters
     ----------

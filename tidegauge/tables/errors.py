@@ -108,7 +108,7 @@ class IncompleteTableError(TableError, TimeoutError):
     time
         That was waited for, ms.
     complete_until
-        Until when the table is complete, ms; None if nothing is known.
+        The time up to which the table is complete, ms; None if nothing is known.
     """
 
     def __init__(self, table: str, time: int, complete_until: int | None) -> None:

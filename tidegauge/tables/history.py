@@ -44,7 +44,7 @@ class Commit:
 
     @property
     def time(self) -> int | None:
-        """Until when the table is complete, as its note says, ms; None if it says nothing."""
+        """The time up to which the table is complete, as its note says, ms; None if it says nothing."""
         return None if self.note is None else self.note.time
 
 

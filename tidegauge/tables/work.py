@@ -22,7 +22,7 @@ class WorkList:
     version
         Read the table at this; None if it has no commit.
     until
-        Until when it is complete then, ms; None if it says nothing, and nothing is listed.
+        The time up to which it is complete then, ms; None if it says nothing, and nothing is listed.
     new
         Intervals that are complete now, and were not at the cursor.
     again

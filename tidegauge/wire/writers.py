@@ -192,7 +192,7 @@ class ExplanationInfo(Answer):
 
     reason: Reason = Field(description="Why, in one word.")
     sentence: str = Field(
-        description="Why, in a sentence for people: who holds it, since when, who waits, until when."
+        description="Why, in a sentence for people: who holds it, since when, for how much longer, and who waits."
     )
     cure: str | None = Field(
         None,
