@@ -54,7 +54,7 @@ class _Serving(BaseModel):
         7_776_000_000,
         ge=0,
         le=315_360_000_000,
-        description="Keep for this long who held a watermark, at most 10 years, and 10000 spans of a stream; 0: no limit.",
+        description="How long the record of who held a watermark is kept: at most 10 years, and 10000 spans of a stream; 0: no limit.",
     )
     shutdown_delay_ms: int = Field(
         0,
@@ -69,14 +69,14 @@ class _FailOver(BaseModel):
     advertise_url: Annotated[str, AfterValidator(check_url)] | None = Field(
         None,
         description="URL at which clients reach this controller; controllers that stand by send "
-        "callers there. Left out: they answer 503.",
+        "callers there. If it is left out, they answer 503.",
     )
     lease_ms: int = Field(
         3_000,
         ge=500,
         le=60_000,
-        description="Another controller takes over from this one once it is silent for 1.1 times this. "
-        "Give all controllers of a database the same.",
+        description="Another controller takes over once this one has been silent for 1.1 leases. "
+        "Give all controllers of a database the same lease.",
     )
 
 
@@ -144,7 +144,7 @@ class _Limits(BaseModel):
 class _Observing(BaseModel):
     model_config = ConfigDict(title="Logs, metrics and health")
 
-    log_level: LogLevel = Field("info", description="Least severity to log.")
+    log_level: LogLevel = Field("info", description="Lowest severity to log.")
     log_format: LogFormat = Field(
         "text", description="Log format: text for people, or json with one object on each line."
     )

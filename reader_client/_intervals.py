@@ -110,7 +110,7 @@ async def list_intervals(
     first = None if start is None else tiling.ceil(to_event_time(start))
     stream = await client.describe()
     if before is not None and before.stream_id != stream.stream_id:
-        raise GoneError(str(client.stream), "was made again")
+        raise GoneError(str(client.stream), "was created again")
     if not stream.revision:
         return StreamWorkList(cursor=since)
     mark = (await client.marks(after=stream.revision - 1, limit=1))[-1]

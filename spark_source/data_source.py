@@ -85,7 +85,7 @@ class TidegaugeDataSource(DataSource):
     | ``admission`` | ``tail`` (default) reads on beyond the newest mark, ``marks`` never does. |
     | ``minTimeStep`` | Event time alone makes a batch when it rose by so much; 1 second by default. |
     | ``maxRowsPerPartition`` | A task reads at most so many rows of a segment; what a batch has of one is divided equally. ``none`` by default: a task for each segment. |
-    | ``failOnDataLoss`` | ``false``: go on with what is there when the log lost events that the query needs. |
+    | ``failOnDataLoss`` | ``false``: continue with the remaining events if the log lost events that the query needs. |
     | ``outOfRange`` | ``null``: read as null a time outside the years 1 to 9999, which Spark cannot hold, and in a stream also one before 1970-01-01T00:00:00.001Z, which Spark's own operators drop; ``fail`` is the default. `process`, `windowed` and ``operators="none"`` take times before 1970 as they are, and so does a batch read. |
     | ``eventTime`` | ``expression``: event times are inside the values, and ``event_time=`` of `watermarked` takes them out; `read_stream` sets it. The source flags no row as late then, and leaves ``startingTime`` and ``endingTime`` to what is above it: it starts at the beginning, since the log knows of no such times. ``stored`` is the default. |
 

@@ -105,9 +105,9 @@ class MissingColumnError(SparkSourceError):
         super().__init__(
             f"there is no column {column!r} among {', '.join(found)}; an operator in event time "
             "reads event_time, segment (or Kafka's partition) and offset of the source besides the "
-            "key and the columns that you name: keep them in all steps before it. A table "
-            "may have none: then let lit(0) be both, and rows of one time come in the order of their "
-            "columns"
+            "key and the columns that you name: keep them in all steps before it. If a table lacks "
+            "segment and offset, let both be lit(0); then rows of one time come in the order of "
+            "their columns"
         )
 
 
@@ -149,11 +149,11 @@ class DataLossError(SparkSourceError):
         self.segment = segment
         self.wanted = wanted
         self.found = found
-        there = "ends" if found <= wanted else "goes on"
+        there = "ends" if found <= wanted else "continues"
         super().__init__(
             f"the query needs segment {segment} from offset {wanted}, and the log {there} at "
             f"{found}; was it truncated, did its retention drop them, or was it restored from a "
-            "backup? Start with a new checkpoint, or set failOnDataLoss=false to continue with what is there"
+            "backup? Start with a new checkpoint, or set failOnDataLoss=false to continue with the rest"
         )
 
 
@@ -170,9 +170,9 @@ class LogReplacedError(SparkSourceError):
         self.found = found
         self.expected = expected
         super().__init__(
-            f"the topic was deleted and created again, or is that of another cluster, such as a "
-            f"mirror (its id is {found} now, not {expected}), and the stream's marks are of the "
-            "former; delete and create the stream as well, and start with a new checkpoint"
+            f"the topic was deleted and created again, or belongs to another cluster, such as a "
+            f"mirror (its id is {found} now, not {expected}), but the stream's marks are of the "
+            "former topic; delete and create the stream as well, and start with a new checkpoint"
         )
 
 
@@ -213,7 +213,7 @@ class WrongCheckpointError(SparkSourceError):
         self,
         location: str,
         problem: str,
-        cure: str = "pass to follow(checkpoint=…) what the query itself has as checkpointLocation",
+        cure: str = "pass the query's own checkpointLocation to follow(checkpoint=…)",
     ) -> None:
         self.location = location
         super().__init__(f"{location} is another query's checkpoint: {problem}; {cure}")
@@ -248,7 +248,7 @@ class UnfollowedTableError(SparkSourceError):
 
 
 class ReplacedTableError(SparkSourceError):
-    """A table was made again, or another one is there now, since a query started with it.
+    """A table was created again, or replaced by another, since a query started with it.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class ReplacedTableError(SparkSourceError):
     def __init__(self, table: str) -> None:
         self.table = table
         super().__init__(
-            f"table {table!r} was made again: it is not the one that this query began with; "
+            f"table {table!r} was created again: it is not the one that this query began with; "
             "start the query with a new checkpoint, and with stream= into a new stream"
         )
 
@@ -277,7 +277,7 @@ class TableTakenError(SparkSourceError):
         self,
         table: str,
         problem: str,
-        cure: str = "stop whoever declares it, and pass take_over=True once",
+        cure: str = "stop the query that declares it, and pass take_over=True once",
     ) -> None:
         self.table = table
         super().__init__(f"table {table!r}: {problem}; {cure}")
@@ -289,8 +289,8 @@ class UnknownColumnsError(SparkSourceError):
     def __init__(self, columns: list[str]) -> None:
         self.columns = columns
         super().__init__(
-            f"format('tidegauge') writes the columns key, event_time and value, and the frame "
-            f"has {', '.join(columns)}; write_stream() makes them, and so does as_events()"
+            f"format('tidegauge') writes the columns key, event_time and value, but the frame "
+            f"has {', '.join(columns)}; write_stream() and as_events() make those columns"
         )
 
 

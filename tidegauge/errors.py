@@ -136,7 +136,7 @@ class UnauthenticatedError(ProblemError, code="unauthenticated", status=401):
                 "token=, or send the header `Authorization: Bearer TOKEN`"
             ),
             "repeated": "more than one header `Authorization` was sent; send one",
-            "unknown": "the token is unknown: it is of another service, or was revoked",
+            "unknown": "the token is unknown: it belongs to another service, or was revoked",
             "expired": "the token has expired; create another with `tidegauge token new`",
         }[self.reason]
 
@@ -206,8 +206,9 @@ class MisdirectedRequestError(ProblemError, code="misdirected_request", status=4
     host: Sent
     message = (
         "the header `Host` is {host!r}; a service without authentication accepts localhost and "
-        "127.0.0.1 only (browsers with --insecure: addresses, --browser-hosts); use one of them, or "
-        "start it with --tokens FILE (or with --insecure, if something else keeps strangers out)"
+        "127.0.0.1 only, and with --insecure browsers at addresses and --browser-hosts; use one of "
+        "them, or start the service with --tokens FILE (or with --insecure, if something else keeps "
+        "strangers out)"
     )
 
 
@@ -216,9 +217,9 @@ class ForeignOriginError(ProblemError, code="foreign_origin", status=403):
 
     origin: Sent
     message = (
-        "a page of {origin!r} may only read from a service without authentication; call it from "
-        "its own pages or outside a browser, or start it with --tokens FILE (or with --insecure, "
-        "if something else keeps strangers out)"
+        "a page of {origin!r} may only read from a service without authentication; call the "
+        "service from its own pages or outside a browser, or start it with --tokens FILE (or with "
+        "--insecure, if something else keeps strangers out)"
     )
 
 
@@ -630,7 +631,7 @@ class EventsNeededError(ProblemError, code="events_needed", status=409):
 
     @property
     def detail(self) -> str:
-        who, cure = f"reader group {self.group}", "let the group read on, delete it"
+        who, cure = f"reader group {self.group}", "let the group read further, delete it"
         if self.checkpoint is not None:
             who = f"checkpoint {self.checkpoint!r} of {who}"
             cure = "take the checkpoint again, delete the group"
@@ -685,8 +686,8 @@ class ReaderFencedError(ProblemError, code="reader_fenced", status=409):
     reader: str
     epoch: int
     message = (
-        "reader {reader!r} was taken over or offline (its epoch is {epoch} now); this process "
-        "must stop, or join again"
+        "reader {reader!r} was taken over or taken offline (its epoch is {epoch} now); this "
+        "process must stop, or join again"
     )
 
 

@@ -26,7 +26,7 @@ _LONG_FORM = re.compile(r"([0-9]+) (second|minute|hour|day)s?\Z", re.ASCII)
 
 
 class GoneError(TidegaugeError):
-    """What came behind a cursor is not kept any more, or its table or stream was made again.
+    """What came after a cursor is not kept any more, or its table or stream was created again.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class EventsLostError(TidegaugeError):
         self.segment = segment
         self.wanted = wanted
         self.found = found
-        there = "ends" if found <= wanted else "goes on"
+        there = "ends" if found <= wanted else "continues"
         super().__init__(
             f"segment {segment} is needed from offset {wanted}, and the log {there} at {found}"
         )

@@ -42,7 +42,7 @@ def table(
         typer.Option(
             parser=reading(partial(typed_time, up=True)),
             metavar="TIME",
-            help="Wait until the table is complete until this event time, and show the first version that is.",
+            help="Wait until the table is complete up to this event time, and show the first version that is.",
         ),
     ] = None,
     at: Annotated[
@@ -50,7 +50,7 @@ def table(
         typer.Option(
             parser=reading(partial(typed_time, up=True)),
             metavar="TIME",
-            help="Show which version was the first to be complete until this event time, when it was "
+            help="Show which version was the first to be complete up to this event time, when it was "
             "committed, and by which job.",
         ),
     ] = None,

@@ -80,8 +80,8 @@ def kafka(
         str | None,
         typer.Option(
             metavar="timestamp|header:NAME|json:/PATH",
-            help="Where the time of an event is: milliseconds, or RFC 3339. With --promises it is "
-            "in their unit, and only compared with them.",
+            help="Where the time of an event is: milliseconds, or RFC 3339. With --promises it has "
+            "the unit of the promises, and is only compared with them.",
             show_default="timestamp; with --promises none",
         ),
     ] = None,
@@ -146,14 +146,14 @@ def kafka(
         Path | None,
         typer.Option(
             envvar="TIDEGAUGE_KAFKA_CONFIG",
-            help="File of settings of librdkafka, one on each line; for secrets, which a command line shows.",
+            help="File of settings of librdkafka, one on each line; for secrets, which a command line would show.",
         ),
     ] = None,
 ) -> None:
     """Read a topic, and note times for its writers, once for all readers: estimates, or promises.
 
     Each writer notes the lowest of all estimates. With --promises each partition is a writer, and
-    notes what stands in the topic. Several observers share the partitions as a
+    notes the promises in the topic. Several observers share the partitions as a
     consumer group; nothing is committed to Kafka. Ctrl-C ends it; the writers stay members of the
     stream, and the next start continues from what they noted.
     """

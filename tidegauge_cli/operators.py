@@ -70,7 +70,7 @@ Since = Annotated[
     typer.Option(
         parser=reading(moment),
         metavar="SPAN|TIME",
-        help="Look at the time since this long ago, such as 12h, or since this time.",
+        help="How far to look back, such as 12h, or the time to begin at.",
     ),
 ]
 operators = typer.Typer()
@@ -131,7 +131,7 @@ def marks(
         typer.Option(
             parser=reading(moment),
             metavar="SPAN|TIME",
-            help="List the first marks made since this long ago, such as 15m, or since this time.",
+            help="List the first marks that were made within this span before now, such as 15m, or since this time.",
         ),
     ] = None,
     limit: Annotated[
@@ -233,7 +233,7 @@ def why(
 ) -> None:
     """Explain why the watermark is where it is: who holds it, who waits, and what to do.
 
-    Of several streams, the one that is last comes first. With --since or --at, say who held it.
+    Of several streams, the one furthest behind comes first. With --since or --at, show who held it.
     """
     if since is not None or at is not None:
         if (since is not None and at is not None) or len(streams) > 1:

@@ -193,7 +193,7 @@ Url = Annotated[
     str,
     typer.Option(
         envvar="TIDEGAUGE_URL",
-        help="Service URL, or those of its controllers, with commas between.",
+        help="Service URL, or the URLs of its controllers, separated by commas.",
     ),
 ]
 Token = Annotated[

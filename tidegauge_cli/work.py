@@ -71,16 +71,16 @@ def intervals(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Of a table: its event time, such as window.start.",
+            help="For a table: the column of its event time, such as window.start.",
             show_default="the one that its notes name",
         ),
     ] = None,
-    by: Annotated[str, typer.Option(metavar="SPAN", help="How long intervals are.")] = "1h",
+    by: Annotated[str, typer.Option(metavar="SPAN", help="Length of the intervals.")] = "1h",
     zone: Annotated[
         str | None,
         typer.Option(
             metavar="ZONE",
-            help="Time zone in whose local days they lie: Europe/Paris.",
+            help="Time zone whose local days the intervals divide, such as Europe/Paris.",
             show_default="UTC",
         ),
     ] = None,
@@ -89,21 +89,21 @@ def intervals(
         typer.Option(
             parser=reading(parse_event_time),
             metavar="TIME",
-            help="List no interval that begins before it. The first call for a stream needs it.",
+            help="List no interval that begins before this time. The first call for a stream needs it.",
         ),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="CURSOR", help="Where the call before ended; it shows it last."),
+        typer.Option(metavar="CURSOR", help="The cursor that the former call showed last."),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep the cursor, and what is left to run, here."),
+        typer.Option(metavar="FILE", help="File for the cursor, and for what is left to run."),
     ] = None,
     stream: Annotated[
         str | None,
         typer.Option(
-            metavar="SCOPE/STREAM", help="Of a table: take the marks of this stream at --url."
+            metavar="SCOPE/STREAM", help="For a table: use the marks of this stream at --url."
         ),
     ] = None,
     catalog: Properties = [],  # noqa: B006 (typer copies it)

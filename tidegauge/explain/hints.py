@@ -33,8 +33,8 @@ def doubt_of(time: int, wall_ms: int, max_future_skew_ms: int | None) -> str | N
     if ahead_ms <= max_future_skew_ms:
         return None
     return (
-        f"event time {time} is {describe_span(ahead_ms)} ahead of this server's clock: is it "
-        "right? If such times are meant, raise max_future_skew_ms"
+        f"event time {time} is {describe_span(ahead_ms)} ahead of this server's clock: is that "
+        "right? If you need such times, raise max_future_skew_ms"
     )
 
 
@@ -42,7 +42,7 @@ def _unplaced(situation: Situation) -> str | None:
     if not situation.unplaced:
         return None
     return (
-        "No report has named an offset, so that the marks cover no event of the external log: "
+        "No report has named an offset, so the marks cover no event of the external log: "
         "send the next offset of each partition as the position."
     )
 
@@ -62,7 +62,7 @@ def _hot(situation: Situation) -> str | None:
     segments = ", ".join(map(str, sorted(situation.hot)))
     return (
         f"Hot key in segment {segments}: a split left the load in one part, and is not repeated for "
-        "now; write that key as several, if its events need no common order."
+        "now; if the events of that key need no common order, write them under several keys."
     )
 
 
@@ -90,7 +90,7 @@ def _ahead(situation: Situation) -> str | None:
         ahead = describe_span(newest.lower - situation.wall_ms)
         return (
             f"The watermark is {ahead} ahead of this server's clock: is a writer's clock wrong? "
-            "It cannot go back, so whatever is older is late until then."
+            "It cannot go back, so older events are late until the clock has passed it."
         )
     if leader is None:
         return None

@@ -167,7 +167,7 @@ def _caught_up(situation: Situation) -> str:
     who = f"all {situation.live} live writers note"
     if situation.live == 1 and situation.holders:
         who = f"{situation.holders[0].writer!r} notes"
-    return f"{', '.join(facts)}; it rises once {who} a later time"
+    return f"{', '.join(facts)}; it advances once {who} a later time"
 
 
 def _held(situation: Situation) -> str:
@@ -182,7 +182,7 @@ def _held(situation: Situation) -> str:
 
 
 def _last(situation: Situation) -> str:
-    return f"last {'is' if _held_by(situation) == 1 else 'are'} {_holders(situation)}"
+    return f"{_holders(situation)} {'is' if _held_by(situation) == 1 else 'are'} last"
 
 
 def _holders(situation: Situation) -> str:
@@ -210,7 +210,7 @@ def _how(status: WriterStatus, situation: Situation) -> str:
         since = f"registered {describe_span(silent_ms)} ago, " if long else ""
         if status.stand is None:
             return f"{since}no time noted yet"
-        what = "starts at" if status.stand_by == "registered" else "stood before at"
+        what = "starts at" if status.stand_by == "registered" else "was last at"
         return f"{since}no time noted yet, {what} {describe_event_time(status.stand)}"
     silent = f", silent for {describe_span(silent_ms)}" if long else ""
     return f"{_behind(status, situation)} of event time behind{silent}"
@@ -276,7 +276,7 @@ def _others_that_run_out(situation: Situation) -> str:
     if not others:
         return ""
     least = "at least " if others + 1 == MOST_COUNTED else ""
-    return f"; {least}{others} more run{'s' if others == 1 else ''} out with it"
+    return f"; {least}{others} more expire{'s' if others == 1 else ''} with it"
 
 
 def _clock_of(status: WriterStatus, settings: StreamSettings) -> tuple[int, int]:
@@ -299,7 +299,7 @@ def _allowed(situation: Situation) -> str:
 def _due(situation: Situation, left_ms: int) -> str:
     interval_ms = situation.interval_left_ms
     if interval_ms > left_ms:
-        return f"within {describe_span(interval_ms)}, when mark_interval_ms is over"
+        return f"within {describe_span(interval_ms)}, when mark_interval_ms has passed"
     return f"in {describe_span(left_ms)}"
 
 
@@ -319,10 +319,12 @@ def _approach(status: WriterStatus, situation: Situation) -> str:
         return f"{at}, without grace until it notes a time above {least}"
     if most_ms is None:
         return f"{at}: it is admitted above the watermark, or when it registers"
-    pace = "its pace is not known yet"
+    pace, that = "its pace is not known yet", "the others would wait"
     if status.catch_up_ms is not None:
         pace = f"at its pace the others would wait {describe_span(status.catch_up_ms)}"
-    return f"{at}: {pace}, and it is admitted at {describe_span(most_ms)} or when it registers"
+        that = "that is"
+    most = describe_span(most_ms)
+    return f"{at}: {pace}; it is admitted once {that} at most {most}, or when it registers"
 
 
 def _cure_of_doubt(situation: Situation, leader: WriterStatus) -> Cure:

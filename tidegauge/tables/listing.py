@@ -82,7 +82,7 @@ def intervals(
     files = _open_files(table, storage_options, catalog)
     log = files.log
     if before is not None and before.table_id != log.table_id:
-        raise GoneError(table, "was made again")
+        raise GoneError(table, "was created again")
     # An entry of a log is a request to a store: none below the cursor is read but the newest.
     behind = 0 if before is None else files.read_behind(before.version)
     newest = next(log.newest_first(), None)

@@ -66,7 +66,7 @@ Scaling: TypeAlias = Annotated[
 
 
 class Retention(Request):
-    """How many of a stream's events are kept; a limit that is left out is none."""
+    """How many of a stream's events are kept; a limit that is left out does not apply."""
 
     age_ms: PositiveMilliseconds | None = Field(
         None, description="Drop events this long after they were appended, ms of wall clock."
@@ -117,10 +117,10 @@ class SettingsFields(Request):
     )
     mark_interval_ms: Milliseconds = Field(
         100,
-        description="Least wall clock between two passes that make marks, ms; 0: a pass after every change.",
+        description="Minimum wall-clock time between two passes that make marks, ms; 0: a pass after every change.",
     )
     mark_resolution_ms: Milliseconds = Field(
-        1_000, description="Least event time between two marks, ms; 0: no least."
+        1_000, description="Minimum event time between two marks, ms; 0: no minimum."
     )
     mark_retention_ms: PositiveMilliseconds | None = Field(
         None, description="How long old marks are kept, ms; null: as long as the events."

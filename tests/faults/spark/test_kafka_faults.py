@@ -108,7 +108,7 @@ def _check_that_rows_that_are_gone_are_missed(counted: _Counted) -> None:
     counted.produce(5, 0, rows=3)
     counted.note(6)
     counted.topic.drop({0: first + 2})
-    missed = f"needs segment 0 from offset {first}, and the log goes on at {first + 2}"
+    missed = f"needs segment 0 from offset {first}, and the log continues at {first + 2}"
     # Spark loads what its connector raises by a class loader that knows no added jars.
     for start, words in (
         (counted.read, missed),

@@ -85,7 +85,7 @@ def test_seconds_are_appended_with_a_hint_that_the_explanation_shows(
 
 def test_a_time_ahead_of_the_clock_is_hinted_at_unless_the_stream_takes_it(log: LogApi) -> None:
     year_9999: list[Event] = [("a", 253_402_300_799_999, b"x")]
-    assert "ahead of this server's clock: is it right?" in log.append(year_9999, 1)["hint"]
+    assert "ahead of this server's clock: is that right?" in log.append(year_9999, 1)["hint"]
     log.path += "-logical"
     log.create(max_future_skew_ms=None)
     log.register()

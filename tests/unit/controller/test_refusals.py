@@ -340,7 +340,7 @@ REFUSED: dict[str, list[Asked]] = {
         (f"POST {REGISTER}", b"{}", _coded("identity", "GZIP")),
         (f"POST {REGISTER}", b"{}", _coded(LONG)),
     ],
-    "421 misdirected_request: use one of them, or start it with --tokens FILE": [
+    "421 misdirected_request: use one of them, or start the service with --tokens FILE": [
         (call, None, {"host": host})
         for call in (f"DELETE {ONE}", f"POST {NOTE}", "GET /healthz")
         for host in HOSTS

@@ -172,7 +172,7 @@ def test_a_time_is_waited_for(open_shop: Open) -> None:
     shop, noon = open_shop(), datetime(2024, 1, 1, 12, tzinfo=UTC)
     with _client(shop) as client, ThreadPoolExecutor() as thread:
         shop.note("a", NOON - 1, 1)
-        said = "no writer is ahead; it rises"
+        said = "no writer is ahead; it advances"
         with pytest.raises(WatermarkTimeoutError, match=said) as caught:
             client.wait_until(noon, timedelta(milliseconds=50))
         assert isinstance(caught.value, TimeoutError)

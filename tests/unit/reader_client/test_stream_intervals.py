@@ -101,7 +101,7 @@ def test_events_that_were_dropped_and_a_stream_made_again_are_errors(
     with pytest.raises(GoneError, match="has dropped events"):
         client.intervals(since=first.cursor)
     assert starts(client.intervals(start=BEGIN + HOUR).new) == [1]
-    with pytest.raises(GoneError, match="was made again"):
+    with pytest.raises(GoneError, match="was created again"):
         client.intervals(since='["other", 1, {}, 1, 3600000, null]')
     with pytest.raises(ValueError, match="no cursor of a stream"):
         client.intervals(since="[1, 2, 3]")

@@ -139,7 +139,7 @@ def test_a_wrong_target_is_refused_with_the_cure_and_so_are_other_columns(
         _Query(target, tmp_path, stream="spark/none").write(0, bound=None)
     source = TidegaugeDataSource({"url": target.url, "stream": target.stream, "writer": "w"})
     other = StructType([StructField("offset", StringType())])
-    with pytest.raises(UnknownColumnsError, match=r"write_stream\(\) makes them"):
+    with pytest.raises(UnknownColumnsError, match=r"write_stream\(\) and as_events\(\) make"):
         source.writer(other, overwrite=False)
 
 

@@ -270,7 +270,7 @@ def test_a_checkpoint_that_needs_truncated_events_fails_unless_it_may_lose_them(
     with (
         query,
         pytest.raises(
-            DataLossError, match="needs segment 0 from offset 2, and the log goes on at 4"
+            DataLossError, match="needs segment 0 from offset 2, and the log continues at 4"
         ),
     ):
         query.read()

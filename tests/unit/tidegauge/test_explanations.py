@@ -185,8 +185,8 @@ SCENES = {
     "all silent for a night": Scene(
         [*HELD, 8 * HOUR],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 8h: no writer has reported "
-        "for 8h, so no writer expires; last is writer 'slow' (1h of event time behind, silent "
-        "for 8h); if there should be events, look at the producers.",
+        "for 8h, so no writer expires; writer 'slow' (1h of event time behind, silent for 8h) is "
+        "last; if there should be events, look at the producers.",
         holder={"remaining_ms": None},
     ),
     "a dead writer that one that left waits for, while all others are silent": Scene(
@@ -233,7 +233,7 @@ SCENES = {
     ),
     "a restarted writer": Scene(
         [*HELD, "+slow", 11_000],
-        "… 'slow' (registered 11s ago, no time noted yet, stood before at "
+        "… 'slow' (registered 11s ago, no time noted yet, was last at "
         "2024-01-01T11:00:00.000Z) holds it…",
     ),
     "an expired writer that is silent": Scene(
@@ -242,9 +242,9 @@ SCENES = {
     "an expired writer that catches up too slowly": Scene(
         [*HELD, Beat(("fast",), HOUR), ("slow", 0)],
         "Nothing to do: the watermark stands at 2024-01-01T13:00:00.000Z: no writer is ahead, "
-        "'slow' expired and no longer holds it; it rises once 'fast' notes a later time; 'slow' "
-        "is returning, 1h behind: at its pace the others would wait 1h, and it is admitted at "
-        "1m or when it registers.",
+        "'slow' expired and no longer holds it; it advances once 'fast' notes a later time; 'slow' "
+        "is returning, 1h behind: at its pace the others would wait 1h; it is admitted once that "
+        "is at most 1m, or when it registers.",
         returning={"state": "expired", "grace": True, "catch_up_ms": HOUR},
     ),
     "an expired writer that has caught up": Scene(
@@ -260,7 +260,7 @@ SCENES = {
     ),
     "a clock that runs out inside the interval of marks": Scene(
         [*HELD, Beat(("fast",), 15_000)],
-        "…; it is dropped within 45s, when mark_interval_ms is over (15s …",
+        "…; it is dropped within 45s, when mark_interval_ms has passed (15s …",
         {"aggregation_timeout_ms": 20_000, "mark_interval_ms": MINUTE},
     ),
     "many hold, the one that is dropped first is named first": Scene(
@@ -307,16 +307,16 @@ SCENES = {
     "a quiet night says who reported last": Scene(
         [("a", 0), ("b", 0), 2 * HOUR],
         "The watermark has stood at 2024-01-01T12:00:00.000Z for 2h: no writer is ahead, 'b' "
-        "reported last, 2h ago; it rises once all 2 live writers note a later time.",
+        "reported last, 2h ago; it advances once all 2 live writers note a later time.",
     ),
     "one of two expires in a quiet night": Scene(
         [("a", 0), ("b", 0), 2 * HOUR, "!b"],
-        "… 'b' expired and no longer holds it; it rises once 'a' notes a later time.",
+        "… 'b' expired and no longer holds it; it advances once 'a' notes a later time.",
     ),
     "another one registers in a quiet night": Scene(
         [("a", 0), ("b", 0), 2 * HOUR, "!b", "+new"],
         "… no writer is ahead, 'b' reported last, 2h ago, 'new' registered without reporting, "
-        "'b' expired and no longer holds it; it rises once all 2 live writers note a later time.",
+        "'b' expired and no longer holds it; it advances once all 2 live writers note a later time.",
     ),
     "seconds are in the one writer that sends them": Scene(
         [("seconds", NOON // 1_000 - NOON), ("right", 0)],
@@ -330,7 +330,7 @@ SCENES = {
     ),
     "logical time is no mistake": Scene(
         [("a", 5 - NOON), ("b", 48 * HOUR)],
-        "Nothing to do: the watermark stands at 5: last is writer …",
+        "Nothing to do: the watermark stands at 5: writer … is last.",
         {"max_future_skew_ms": None},
         shown={"hint": None},
     ),
@@ -347,8 +347,8 @@ SCENES = {
     "the writer whose clock is ahead is doubted first": Scene(
         [("good", 0), ("skewed", 5 * HOUR)],
         "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock right? "
-        "The watermark stands at 2024-01-01T12:00:00.000Z: last is writer 'good' (5h of event "
-        "time behind); first check 'skewed', whose times are in the future: if its clock is "
+        "The watermark stands at 2024-01-01T12:00:00.000Z: writer 'good' (5h of event time "
+        "behind) is last; first check 'skewed', whose times are in the future: if its clock is "
         "wrong, stop it and expire it: tidegauge expire shop/orders skewed",
         {"max_future_skew_ms": 24 * HOUR},
         shown={
@@ -361,7 +361,7 @@ SCENES = {
         settings={"max_future_skew_ms": 24 * HOUR},
         shown={
             "hint": "The watermark is 5h ahead of this server's clock: is a writer's clock "
-            "wrong? It cannot go back, so whatever is older is late until then."
+            "wrong? It cannot go back, so older events are late until the clock has passed it."
         },
     ),
     "of two writers nobody can tell which clock is wrong": Scene(HELD, shown={"hint": None}),
@@ -431,8 +431,8 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
     night.live(MINUTE, ("fast", HOUR + MINUTE))
     night.note("slow", HOUR + 1, 0, incarnation=slow.incarnation)
     assert night.says().endswith(
-        "; 'slow' is returning, 59s behind: its pace is not known yet, and it is admitted at "
-        "1m or when it registers."
+        "; 'slow' is returning, 59s behind: its pace is not known yet; it is admitted once the "
+        "others would wait at most 1m, or when it registers."
     )
 
 
@@ -449,18 +449,18 @@ def test_how_many_others_run_out_with_the_one_that_is_named_is_said() -> None:
     assert (
         "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', "
         "'w03' and 17 more wait; it is dropped in 40s if others keep reporting ("
-        "20s of the 1m of silence allowed have passed; 19 more run out with it);"
+        "20s of the 1m of silence allowed have passed; 19 more expire with it);"
     ) in night.says()
     night.live(("w07", 7 - HOUR))
     assert (
-        "20s of the 1m of silence allowed have passed; 18 more run out with it)" in night.says()
+        "20s of the 1m of silence allowed have passed; 18 more expire with it)" in night.says()
     )
     night.live(Beat(("fast",), 40_000))
     assert night.explain().states["expired"] == 7  # the eighth goes on, and nobody is below it
     night.live(11_000)
     assert "'w07' (1h 59s of event time behind, silent for 51s) holds it" in night.says()
     assert (
-        "51s of the 1m of silence allowed have passed; 12 more run out with it)" in night.says()
+        "51s of the 1m of silence allowed have passed; 12 more expire with it)" in night.says()
     )
 
 
@@ -470,7 +470,7 @@ def test_those_that_run_out_together_are_counted_up_to_a_thousand() -> None:
         night.core.note_time(f"w{number:04}", NOON - HOUR, {}, now=night.now)
     night.live(("fast", 0), 11_000)
     assert (
-        "11s of the 1m of silence allowed have passed; at least 999 more run out with it)"
+        "11s of the 1m of silence allowed have passed; at least 999 more expire with it)"
         in night.says()
     )
 
@@ -533,7 +533,7 @@ def test_an_external_log_without_positions() -> None:
     night = Night()
     night.note("a", 0, 0)
     assert night.explain().hint == (
-        "No report has named an offset, so that the marks cover no event of the external log: "
+        "No report has named an offset, so the marks cover no event of the external log: "
         "send the next offset of each partition as the position."
     )
     assert night.live(("a", 1)).explain().hint is None
@@ -543,7 +543,7 @@ def test_a_hot_key_is_named_by_its_segment() -> None:
     night = Night().live(("a", 0))
     assert night.core.inspect(night.now).explain(hot=[7]).hint == (
         "Hot key in segment 7: a split left the load in one part, and is not repeated for now; "
-        "write that key as several, if its events need no common order."
+        "if the events of that key need no common order, write them under several keys."
     )
 
 
@@ -558,7 +558,7 @@ SECONDS = "event time 1704110400 lies in early 1970: are these seconds? Times ar
             OddEvent(NOON + 49 * HOUR, None, NOON),
             (
                 "Somebody appended an odd time: event time 1704286800000 is 2d 1h ahead of this "
-                "server's clock: is it right? If such times are meant, raise max_future_skew_ms."
+                "server's clock: is that right? If you need such times, raise max_future_skew_ms."
             ),
         ),
         (OddEvent(NOON + HOUR, "w", NOON), None),
@@ -582,14 +582,14 @@ def test_merged_segments() -> None:
     night.core.change_topology(night.core.topology.scaled({0: 5, 1: 3}, [merged]))
     night.core.note_time("fast", NOON + MINUTE, {2: 4}, now=night.now)
     assert night.live(0, 1_000).says() == (
-        "Nothing to do: the watermark has stood at 2024-01-01T12:00:00.000Z for 1s: last is "
-        "writer 'slow' (1m of event time behind, silent for 1s)."
+        "Nothing to do: the watermark has stood at 2024-01-01T12:00:00.000Z for 1s: writer "
+        "'slow' (1m of event time behind, silent for 1s) is last."
     )
     night.core.note_time("slow", NOON + MINUTE, {0: 5}, now=night.now)
     night.live(0)
     assert night.core.newest is not None
     assert night.core.newest.cut == {2: 4}
-    assert night.says().endswith("it rises once all 2 live writers note a later time.")
+    assert night.says().endswith("it advances once all 2 live writers note a later time.")
 
 
 def test_after_a_restart_the_watermark_has_stood_as_long() -> None:

@@ -115,7 +115,7 @@ def test_what_a_user_gives_wrong_is_named(table: Written) -> None:
     # Of a former version, which did not say of what it is.
     with pytest.raises(ValueError, match="pass cursor of a former call, or none and start="):
         table.look(f'[1, {BEGIN}, "id"]')
-    with pytest.raises(GoneError, match="was made again; begin without the cursor"):
+    with pytest.raises(GoneError, match="was created again; begin without the cursor"):
         table.look(cursor_at(1, 1, "other"))
     with pytest.raises(ValueError, match="is not a time zone here"):
         table.look(zone="Paris")

@@ -96,7 +96,7 @@ SESSIONS = {
         $ note-time shop/orders new 2024-01-01T12:00:00Z --incarnation 1
         $ register shop/orders other
         $ why shop/orders
-        …no writer is ahead, 'other' registered without reporting; it rises once all 2 live
+        …no writer is ahead, 'other' registered without reporting; it advances once all 2 live
         writers note a later time.
         """,
     "why shows no empty table": """

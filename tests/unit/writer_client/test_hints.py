@@ -6,7 +6,7 @@ from writer_client._hints import Hints
 from writer_client._noter import Noter
 
 SECONDS = "time %d lies in early 1970: are these seconds? Times are milliseconds"
-AHEAD = "event time %d is 2h ahead of this server's clock: is it right? If so, do this: that"
+AHEAD = "event time %d is 2h ahead of this server's clock: is that right? If so, do this: that"
 
 
 def test_a_hint_of_the_service_is_logged_once_for_each_writer_and_kind(
