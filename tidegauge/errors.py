@@ -161,7 +161,7 @@ class NotFoundError(ProblemError, code="not_found", status=404):
 
 
 class MethodNotAllowedError(ProblemError, code="method_not_allowed", status=405):
-    """The path is there, but not with this method."""
+    """The path exists, but not with this method."""
 
     method: str
     path: Sent
@@ -318,7 +318,7 @@ class InternalError(ProblemError, code="internal_error", status=500):
 
 
 class StreamExistsError(ProblemError, code="stream_exists", status=409):
-    """The stream is there with other settings."""
+    """The stream exists with other settings."""
 
     stream: str
     differences: Mapping[str, Any]
@@ -386,7 +386,7 @@ class LogIsExternalError(ProblemError, code="log_is_external", status=409):
 
 
 class NotCompleteYetError(ProblemError, code="not_complete_yet", status=409):
-    """No mark says yet that everything older than a time is there."""
+    """No mark says yet that everything older than a time has arrived."""
 
     stream: str
     time: int
@@ -666,7 +666,7 @@ class SegmentLimitError(ProblemError, code="segment_limit", status=409):
 
 
 class GroupExistsError(ProblemError, code="group_exists", status=409):
-    """The reader group is there with other settings."""
+    """The reader group exists with other settings."""
 
     group: str
     differences: Mapping[str, Any]

@@ -42,7 +42,7 @@ def check_urls(text: str) -> str:
 
     Raises ``ValueError`` naming the one that is none.
     """
-    form = "http://HOST:PORT, several with commas between"
+    form = "http://HOST:PORT, several separated by commas"
     return ",".join(check_url(url.strip(), form=form).rstrip("/") for url in text.split(","))
 
 

@@ -310,7 +310,7 @@ class StreamCalls:
         time: int | datetime,
         timeout: timedelta | None = None,  # noqa: ASYNC109 (it ends in an explanation)
     ) -> int:
-        """Wait until every event below a time is there: until the watermark has reached it.
+        """Wait until every event below a time has arrived: until the watermark has reached it.
 
         Parameters
         ----------

@@ -146,8 +146,8 @@ def test_a_proxy_that_lost_the_service_is_asked_again_where_that_does_no_harm(
     [
         *((url, "write http://HOST:PORT") for url in ("127.0.0.1:8470", "localhost:8470")),
         *((url, "write http://HOST:PORT") for url in ("ftp://one", "http://one:port", "")),
-        *((url, "several with commas between") for url in ("http://a:8470,", ",")),
-        ("http://a:8470,b:8470", "several with commas between"),
+        *((url, "several separated by commas") for url in ("http://a:8470,", ",")),
+        ("http://a:8470,b:8470", "several separated by commas"),
         ("http://", "write http://HOST:PORT"),
         (
             "http://somebody:hunter2@a:8470",
