@@ -27,6 +27,17 @@ def linter() -> ModuleType:
     [
         ("The writer was told a time.", ["told"]),
         ("Nobody holds it.", ["Nobody"]),
+        (
+            "It says until when, and back. A log says so.",
+            ["until when", "and back.", "says so"],
+        ),
+        ("Also if the rows are there: it reads on.", ["Also if", "are there:", "reads on"]),
+        ("It was made again, and says nothing of it.", ["made again", "says nothing of"]),
+        (
+            "URLs with commas between. The day is not over.",
+            ["with commas between", "is not over"],
+        ),
+        ("Upgrade and back up: is there a version that says nothing?", []),
         (f"First {LONG}.", ["32 words"]),
         (f"A short one. {LONG}; and more.", ["33 words"]),
         (f"| {LONG[:70]} | {LONG[70:]} |", []),
