@@ -110,7 +110,7 @@ class AsyncStreamClient(StreamCalls):
     async def holds(
         self, *, since: int | datetime | None = None, until: int | datetime | None = None
     ) -> list[HoldInfo]:
-        """List who held the watermark, the newest first; also who still does.
+        """List which writers held the watermark, and which still hold it, the newest first.
 
         A hold counts once it lasts for 10 s, or four times the mean distance of the marks.
 

@@ -158,7 +158,7 @@ class DataLossError(SparkSourceError):
 
 
 class LogReplacedError(SparkSourceError):
-    """The log of the stream is another one than that which the query has read.
+    """The log of the stream is not the one that the query has read.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class UnknownColumnsError(SparkSourceError):
 
 
 class UnclearDelayError(SparkSourceError):
-    """A frame with corrections, and nothing said of how late they may come."""
+    """A frame with corrections, without a statement of how late they may come."""
 
     def __init__(self) -> None:
         super().__init__(

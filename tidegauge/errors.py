@@ -142,7 +142,7 @@ class UnauthenticatedError(ProblemError, code="unauthenticated", status=401):
 
 
 class ForbiddenError(ProblemError, code="forbidden", status=403):
-    """The token is valid, and not for this."""
+    """The token is valid, but not for this call."""
 
     token_name: str
     role: str
@@ -250,7 +250,7 @@ class UnsupportedContentEncodingError(
 
 
 class InvalidRequestError(ProblemError, code="invalid_request", status=422):
-    """Values that cannot be, whatever is stored."""
+    """Values that are never valid, whatever is stored."""
 
     errors: list[dict[str, str]]
 
@@ -301,7 +301,7 @@ class ScopeRequiredError(ProblemError, code="scope_required", status=404):
 
 
 class OutcomeUnknownError(ProblemError, code="outcome_unknown", status=502):
-    """Who was to do it was lost before it answered; it may be done or not."""
+    """The controller was lost before it answered; the change may be stored or not."""
 
     reason: str
     message = (
@@ -469,7 +469,7 @@ class InvalidTimeError(ReportRefusedError, code="invalid_time", status=409):
 
 
 class InvalidPositionError(ReportRefusedError, code="invalid_position", status=409):
-    """A position that cannot be: unknown segment, out of bounds, or going back."""
+    """An impossible position: an unknown segment, out of bounds, or going back."""
 
     segment: int
     offset: int
@@ -574,7 +574,7 @@ class TransactionFinishedError(ProblemError, code="transaction_finished", status
 
 
 class TooManyTransactionsError(ProblemError, code="too_many_transactions", status=409):
-    """A new transaction of a stream that has as many open ones as it may."""
+    """A new transaction of a stream that has as many open ones as it may have."""
 
     stream: str
     limit: int
@@ -735,7 +735,7 @@ class TooManySegmentsError(ReportRefusedError, code="too_many_segments", status=
 
 
 class TooManyWritersError(ReportRefusedError, code="too_many_writers", status=409):
-    """A new writer of a stream that has as many as it may."""
+    """A new writer of a stream that has as many as it may have."""
 
     stream: str
     limit: int
@@ -747,7 +747,7 @@ class TooManyWritersError(ReportRefusedError, code="too_many_writers", status=40
 
 
 class TooManyStreamsError(ProblemError, code="too_many_streams", status=409):
-    """A new stream in a service that has as many as it may."""
+    """A new stream in a service that has as many as it may have."""
 
     limit: int
     message = (
@@ -756,14 +756,14 @@ class TooManyStreamsError(ProblemError, code="too_many_streams", status=409):
 
 
 class TooManyGroupsError(ProblemError, code="too_many_groups", status=409):
-    """A new reader group in a service that has as many as it may."""
+    """A new reader group in a service that has as many as it may have."""
 
     limit: int
     message = "there are {limit} reader groups, which is the limit; delete some, or raise --max-groups"
 
 
 class TooManyWaitingError(ProblemError, code="too_many_waiting", status=429):
-    """A long poll, while as many are waiting as may."""
+    """A long poll, while as many calls wait as may."""
 
     limit: int
     message = (

@@ -41,7 +41,7 @@ class GoneError(TidegaugeError):
 
 
 class TooManyIntervalsError(TidegaugeError, ValueError):
-    """There would be more intervals than anybody runs.
+    """There would be more intervals than a job can run.
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ class DeliveryFailedError(WriterError):
 
 
 class LogAppendTimeError(WriterError):
-    """The broker replaces the timestamps of a topic's records, so no time can be noted of them.
+    """The broker replaces the timestamps of a topic's records, so no time can be noted for them.
 
     Attributes
     ----------

@@ -369,7 +369,7 @@ class NotingProducer(MemberFace, Opening):
             raise
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        """Commit, and let go of what was noted in the transaction.
+        """Commit, and send what was noted in the transaction.
 
         If it raises, notes wait until it is called again or the transaction is aborted, as
         ``confluent_kafka.Producer`` wants.

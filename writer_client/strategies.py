@@ -420,7 +420,7 @@ class PerPartition(Strategy):
             self._of(partition)
 
     def remove(self, partition: Hashable) -> None:
-        """Wait for a partition no more: another reads it now. Unknown ones are fine."""
+        """Wait for a partition no more: another reads it now. An unknown partition is no error."""
         with self._lock:
             self._strategies.pop(partition, None)
             self._marked.discard(partition)

@@ -91,7 +91,7 @@ class StreamCalls:
         self.stream_id = stream_id
 
     async def create(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
-        """Create the stream; the same again changes nothing.
+        """Create the stream; repeating the call changes nothing.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class StreamCalls:
         *,
         topology_revision: int | None = None,
     ) -> ScaledStream:
-        """Seal segments and let others own their keys; the same again changes nothing.
+        """Seal segments and let others own their keys; repeating the call changes nothing.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class StreamCalls:
         time: int | datetime | None = None,
         force: bool = False,
     ) -> TruncatedStream:
-        """Drop the first events of the stream; what was dropped before stays so.
+        """Drop the first events of the stream; dropped events do not return.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class StreamCalls:
         return await self._ask("POST", "/truncate", TruncatedStream, retry=True, body=body)
 
     async def seal(self, position: Position | None = None) -> SealedStream:
-        """End the stream with a final mark; the same again changes nothing.
+        """End the stream with a final mark; repeating the call changes nothing.
 
         Parameters
         ----------

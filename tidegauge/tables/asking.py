@@ -72,7 +72,7 @@ def newest_note(
     storage_options: Mapping[str, str] | None = None,
     catalog: Mapping[str, str] | None = None,
 ) -> Commit | None:
-    """Find the commit whose note holds for the newest version: since when, and whose it is.
+    """Find the commit whose note is valid for the newest version of a table.
 
     Parameters and errors are those of `complete_until`.
     """
@@ -163,7 +163,7 @@ def version_at(
     stream: str | None = None,
     token: str | None = None,
 ) -> int | None:
-    """Find the first version of a table that is complete until a time.
+    """Find the first version of a table that is complete up to a time.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def wait_for(
     stream: str | None = None,
     token: str | None = None,
 ) -> int:
-    """Wait until a table is complete until a time, and return the first version that is.
+    """Wait until a table is complete up to a time, and return the first version that is.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class InvalidNoteError(TableError):
 
 
 class TwoJobsError(TableError):
-    """Two jobs, or two queries of a job, declare the time of one table by turns.
+    """Two jobs, or two queries of a job, declare the time of one table in turn.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class TwoJobsError(TableError):
 
 
 class TooOldError(TableError):
-    """The table was complete until a time before the oldest note that is kept.
+    """The table was complete up to the time before the oldest note that is kept.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class TooOldError(TableError):
 
 
 class IncompleteTableError(TableError, TimeoutError):
-    """The table did not become complete until a time within the timeout.
+    """The table did not become complete up to a time within the timeout.
 
     Attributes
     ----------

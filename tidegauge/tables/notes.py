@@ -19,7 +19,7 @@ _N = TypeVar("_N")
 
 
 class Note(BaseModel):
-    """What a commit says of time.
+    """What a commit says about time.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ async def create_group(
     settings: wire.CreateGroup,
     response: Response,
 ) -> wire.GroupInfo:
-    """Create a group; the same again changes nothing.
+    """Create a group; repeating the call changes nothing.
 
     The caller needs the role `read` in the scopes of its streams, too.
     """
@@ -124,7 +124,7 @@ async def note_progress(named: GroupOf, progress: wire.GroupProgress) -> None:
 
 @router.delete(ONE, status_code=204, response_class=Response)
 async def delete_group(named: GroupOf) -> None:
-    """Delete a group; what it retained is free."""
+    """Delete a group, and release the events that it retained."""
     await named.sequencer.submit(partial(named.groups.delete, named.name))
 
 
@@ -238,7 +238,7 @@ async def report_position(
 async def heartbeat(
     named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat
 ) -> wire.ReaderBalance:
-    """Say that a reader lives, and learn whether the readers have to share the segments again."""
+    """Say that a reader is alive, and learn whether the readers have to share the segments again."""
 
     def hear() -> bool:
         balanced = has_its_share(named.groups.get(named.name).state, reader, beat.epoch)

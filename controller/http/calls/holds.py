@@ -29,7 +29,7 @@ async def list_holds(
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
 ) -> HoldList:
-    """List who held the watermark, the newest first; also who still does, whose `end` is null.
+    """List who held the watermark, the newest first; the `end` of a hold that continues is null.
 
     A hold counts once it lasts for 10 s, or four times the mean distance of the marks.
     """

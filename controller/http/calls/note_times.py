@@ -30,7 +30,7 @@ _time, _writer = attrgetter("time"), attrgetter("writer")
 
 @documentation.post(PATH)
 async def note_times(many: NoteTimes) -> TimesNoted:  # type: ignore[empty-body]
-    """Note many times in one request, each on its own, in order; what is no JSON is refused whole."""
+    """Note many times in one request, each on its own, in order; a body that is not JSON is refused as a whole."""
 
 
 def check_call(scope: Scope) -> None:

@@ -21,7 +21,7 @@ class Health(Answer):
 
 @router.get("/healthz")
 async def healthz(process: ProcessOf) -> Health:
-    """Say that the process moves; 503, with the reasons, if it should be restarted."""
+    """Say that the process works; 503, with the reasons, if it should be restarted."""
     return _healthy(process.ailments())
 
 

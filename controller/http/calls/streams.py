@@ -31,7 +31,7 @@ async def create_stream(
         str | None, Header(description="`*`: only create; 412 if it is there.")
     ] = None,
 ) -> wire.StreamInfo:
-    """Create a stream; the same again changes nothing."""
+    """Create a stream; repeating the call changes nothing."""
     if if_none_match not in {None, "*"}:
         raise InvalidRequestError.of("If-None-Match", "send * or leave it out")
     state, is_new = await sequencer.submit(
@@ -65,7 +65,7 @@ async def change_stream(
         str | None, Header(description="The ETag of the settings that you read; required.")
     ] = None,
 ) -> wire.StreamInfo:
-    """Change settings: left out is unchanged, null is the value null."""
+    """Change settings; what you leave out stays as it is, and null is a value."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
     await sequencer.submit(
@@ -158,7 +158,7 @@ async def list_streams(
 async def scale(
     sequencer: routing.SequencerOf, state: routing.StreamOf, scaling: wire.ScaleStream
 ) -> wire.ScaledStream:
-    """Seal segments and let others own their keys; the same again changes nothing.
+    """Seal segments and let others own their keys; repeating the call changes nothing.
 
     Writers go on in the new segments, readers come to them once they have read what was sealed.
     """
@@ -177,7 +177,7 @@ async def scale(
 async def truncate(
     database: routing.DatabaseOf, state: routing.StreamOf, truncation: wire.TruncateStream
 ) -> wire.TruncatedStream:
-    """Drop the first events of a stream; what was dropped before stays so.
+    """Drop the first events of a stream; dropped events do not return.
 
     Refused while a reader group or one of its named checkpoints needs them, unless forced.
     """
@@ -197,7 +197,7 @@ async def truncate(
 async def seal(
     sequencer: routing.SequencerOf, state: routing.StreamOf, end: wire.SealStream | None = None
 ) -> wire.SealedStream:
-    """End a stream with its final mark; sealed again, it answers the same mark."""
+    """End a stream with its final mark; repeating the call returns the same mark."""
     position = None if end is None else end.position
     final = await sequencer.submit(
         partial(lifecycle.seal_stream, state=state, position=position)

@@ -122,7 +122,7 @@ async def commit(
     transaction: routing.TransactionId,
     wanted: wire.CommitTransaction | None = None,
 ) -> wire.TransactionEnded:
-    """Publish what was staged, in all segments at once, and note a time; or nothing of it.
+    """Publish what was staged, in all segments at once, and note a time; or do neither.
 
     Committed already, it answers as the first time.
     """
@@ -140,7 +140,7 @@ async def abort(calls: CallsOf, transaction: routing.TransactionId) -> wire.Tran
 async def describe_transaction(
     calls: CallsOf, transaction: routing.TransactionId
 ) -> wire.TransactionDescription:
-    """Describe a transaction; one that is finished, for 24 h."""
+    """Describe a transaction; a finished one is remembered for 24 h."""
     info = _info(calls.state, await calls.find(transaction))
     return wire.TransactionDescription(**info, **routing.stream_facts(calls.state))
 

@@ -57,7 +57,7 @@ async def leave(
     writer: routing.WriterName,
     last: wire.LeaveStream | None = None,
 ) -> wire.WriterAnswer:
-    """Count a writer no longer: it will write no more.
+    """Remove a writer, which will write no more.
 
     With `ended`, the stream is sealed if all its writers have ended. It needs the role `operate`.
     """
