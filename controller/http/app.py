@@ -161,9 +161,9 @@ class ControllerApp:
         self._timing = Timing(self._answer, process.metrics)
         self._limit = process.settings.max_body_bytes
         self._checks_host = checks_host
-        is_open = process.settings.insecure and process.settings.tokens is None
+        admits_all = process.settings.insecure and process.settings.tokens is None
         names = tuple(process.settings.browser_hosts.lower().split(","))
-        self._names = names if is_open else None
+        self._names = names if admits_all else None
 
     @property
     def parts(self) -> Parts:
