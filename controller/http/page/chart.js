@@ -32,7 +32,7 @@ export function useHistory(place, path) {
   const until = ends ? `&until=${ends[1]}` : "";
   const marksSince = (at) => `${path}/marks/history?step_ms=${step}${until}&since=${at}`;
   const holdsSince = (at) => `${path}/holds?limit=${MOST_HOLDS}${until}&since=${at}`;
-  const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(3_000, step));
+  const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(5_000, step));
   // The last step was not over; steps begin where they are asked for.
   const last = ({ marked_ms: marked }) =>
     (marked.length ? at + Math.floor((marked.at(-1) - at) / step) * step : at);
@@ -207,7 +207,8 @@ function options(latest, setTip) {
   };
   const named = (at, gap) => {
     const time = latest.current.drawn.base + BigInt(Math.round(at));
-    return isAge ? span(at) : isDated && isDate(time) ? clock(time, gap) : eventTime(time, false);
+    if (isAge || (isDated && isDate(time))) return isAge ? span(at) : clock(time, gap);
+    return eventTime(time, false).replace(/^.{3,}(?=.{9}$)/, "…"); // there is room for so much
   };
   const tipOf = ({ cursor: { idx, left } }) => {
     const { drawn: { points }, past, isDated: dated } = latest.current, point = points[idx];

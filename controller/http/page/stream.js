@@ -18,7 +18,7 @@ export function Stream({ place }) {
   const tabs = info ? tabsOf(info) : [], tab = tabs.includes(place.tab) ? place.tab : tabs[0];
   const limit = tab === tabs[0] && !place.q ? LISTED : BARS;
   const slowest = `${path}/writers?order=slowest&positions=false&limit=${limit}`;
-  const [list] = usePolled(slowest, 3_000, { stays: true });
+  const [list] = usePolled(slowest, 4_000, { stays: true });
   const past = useHistory(place, path);
   useEffect(forgetColours, [place.stream]);
   const isHeld = seen?.judged?.state === "held";
@@ -78,7 +78,7 @@ function Bars({ list, seen, isDated }) {
   const live = states.joining + states.active + states.behind;
   return html`<section class="card" aria-label="The slowest writers">
     <h2>Slowest writers: how far behind the first</h2>
-    ${!rows.length ? html`<p class="dim blank">No writer is live.</p>`
+    ${!rows.length ? html`<p class="dim blank">No writer to compare.</p>`
       : html`<div class="bars">${rows.map((row) => html`<div class="bar" key=${row.writer}
         title="${row.writer} stands at ${eventTime(row.stand, isDated)}">
         <span class="who ${holding.has(row.writer) ? toneOf(row.state, judged) : ""}">${
