@@ -214,7 +214,8 @@ function options(latest, setTip) {
     const { drawn: { points }, past, isDated: dated } = latest.current, point = points[idx];
     if (left < 0 || !point) return null;
     const holds = (past.holds || [])
-      .filter((hold) => hold.since_ms <= point.at && point.at <= hold.until_ms);
+      .filter((hold) => hold.since_ms <= point.at
+        && (hold.end == null || point.at <= hold.until_ms));
     return [["at", moment(point.at, { fine: false })],
       isAge ? ["age", span(point.age)] : ["complete up to", eventTime(point.lower, dated)],
       !isAge && ["noted up to", eventTime(point.upper, dated)],
