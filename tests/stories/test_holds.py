@@ -43,7 +43,8 @@ def test_a_night_with_a_kill_in_it_is_explained_in_the_morning(
     api.says("gateway-9", "register")  # a newcomer, that holds what is held
     held()
     api.note("gateway-7", STANDS + 10**9, 2)
-    held()
+    number = next(numbers)
+    api.note("gateway-1", STANDS + number * 1_000, number)
     api.says("gateway-9", "note-time", time=STANDS + 10**9, position={}, incarnation=1)
     api.note("gateway-1", STANDS + 10**9, next(numbers))
     with StreamClient(server.url, api.name) as stream:
