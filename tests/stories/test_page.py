@@ -5,9 +5,11 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -170,6 +172,19 @@ def test_last_night_is_there_in_the_morning(browser: Browser, new_server: NewSer
             longest.first.get_by_role("link").click()
             expect(page.locator(".strip a")).to_have_count(1)
             expect(page.locator(".strip")).to_have_text("gateway-7")
+            page.goto(f"{server.url}/#stream=night/orders")  # its last mark is of long ago
+            chart = page.locator(".chart")
+            expect(chart).to_have_attribute("aria-label", re.compile("^1 marks"))
+            with page.expect_response(re.compile("marks/history")):
+                api.note("gateway-1", _now_ms(), 10_000)
+            expect(chart).to_have_attribute("aria-label", re.compile("^2 marks"))
+
+
+def test_a_list_is_read_to_its_end(browser: Browser, service: ServerProcess, home: str) -> None:
+    read = "import(new URL('ui/ask.js', document.baseURI)).then(({askAll}) => askAll(%r, %r))"
+    with clean_page(browser, home) as page:
+        found = page.evaluate(read % ("v1/streams?limit=1", "streams"))["streams"]
+    assert {one["stream"] for one in found} >= {"held/rides", "held/chart"}
 
 
 def test_a_stream_that_has_no_mark_yet_shows_what_to_type(
@@ -310,8 +325,12 @@ def test_an_outage_is_told_and_ends_by_itself(browser: Browser, new_server: NewS
             for _ in range(2):
                 expect(clock).not_to_have_text(clock.inner_text())
             assert age.inner_text() == seen
+            problem = {"status": 404, "json": {"detail": "it was deleted"}}
+            page.route("**/v1/**", lambda route: route.fulfill(**problem))
             server.start()
+            expect(page.locator("main")).to_contain_text("It is not there: it was deleted")
             expect(alert).to_have_count(0)
+            page.unroute("**/v1/**")
             expect(age).not_to_have_text(seen)
 
 
@@ -344,9 +363,10 @@ def test_a_service_with_tokens_asks_for_one(
         with clean_page(browser, url, "#stream=shop/orders", refused=True) as page:
             box, title = page.get_by_label("Token"), page.get_by_role("heading", level=1)
             expect(title).to_have_text("This service wants a token")
-            box.fill("tg_wrong")
-            box.press("Enter")
-            expect(title).to_have_text("This token is not accepted")
+            for wrong in ("tg_…", "tg_wrong"):
+                box.fill(wrong)
+                box.press("Enter")
+                expect(title).to_have_text("This token is not accepted")
             box.fill(elsewhere)
             box.press("Enter")
             expect(page.locator("main")).to_contain_text(
@@ -519,6 +539,17 @@ def test_times_are_shown_in_utc_or_as_in_the_zone_of_the_browser(
         expect(fact).to_have_text("complete up to 2024-01-01 17:30:00.000")
         page.reload()
         expect(page.get_by_role("button", name="local")).to_be_visible()
+
+
+def test_last_night_is_that_of_the_zone_that_is_shown(browser: Browser, home: str) -> None:
+    now = datetime.now(UTC)
+    elsewhere = "Pacific/Honolulu" if now.hour < 10 else "Pacific/Kiritimati"  # another day
+    day = now.astimezone(ZoneInfo(elsewhere)).date()
+    with clean_page(browser, home, "#stream=held/chart", timezone_id=elsewhere) as page:
+        last_night = page.get_by_role("link", name="last night")
+        expect(last_night).to_have_attribute("href", re.compile(f"night={now.date()}"))
+        page.get_by_role("button", name="UTC").click()
+        expect(last_night).to_have_attribute("href", re.compile(f"night={day}"))
 
 
 def test_a_browser_that_keeps_nothing_shows_it_all_the_same(

@@ -99,15 +99,21 @@ def check_page(headers: Headers) -> None:
     """Refuse what a browser may have sent for a page of another site, without asking first.
 
     Where no body is needed, such a page has to say that it is JSON all the same: then its browser
-    asks. ``Sec-Fetch-Site`` says whose page it is, also behind a proxy that speaks TLS.
+    asks. ``Sec-Fetch-Site`` says whose page it is, also behind a proxy that speaks TLS; to an address
+    without TLS, browsers send ``Origin`` alone.
     """
-    given, page = "", b""
+    given, page, origin, host = "", b"", b"", b""
     for name, value in headers:
         if name == b"content-type":
             given = given or value.decode("latin-1")
         elif name == b"sec-fetch-site":
             page = value
-    if _essence(given) in _OF_FORMS or (not given and page in _OTHER_PAGES):
+        elif name == b"origin":
+            origin = value
+        elif name == b"host":
+            host = value
+    is_foreign = page in _OTHER_PAGES if page else origin not in (b"", b"http://" + host)
+    if _essence(given) in _OF_FORMS or (not given and is_foreign):
         raise errors.UnsupportedMediaTypeError(given, JSON)
 
 

@@ -10,7 +10,9 @@ import { go, moment, setting, useSeconds, zone } from "./words.js";
 const ROOMS = [["", "Streams", Overview], ["groups", "Groups", AllGroups], ["help", "Help", Help]];
 const LEARN_MS = 300_000;
 const hrefOfRoom = (name) => (name ? `#show=${name}` : "#");
-const placeOf = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+/** What the address names, unless that would lead to another call. */
+const placeOf = () => Object.fromEntries([...new URLSearchParams(location.hash.slice(1))]
+  .filter(([, value]) => !/(^|\/)\.+(\/|$)/.test(value)));
 
 function App() {
   const place = placeOf(), { trouble } = useService(), one = place.stream || place.group;

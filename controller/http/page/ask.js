@@ -58,6 +58,7 @@ const exact = (_name, value, context) =>
 export async function ask(path) {
   const headers = { accept: "application/json" };
   if (token()) headers.authorization = `Bearer ${token()}`;
+  if (/[^!-~]/.test(token() || "")) throw refusal("token", "it has characters that no token has");
   let answer, text;
   try {
     // A controller that stands by sends callers to another origin, where a page may not follow.
@@ -65,8 +66,8 @@ export async function ask(path) {
     answer = await fetch(path, { headers, redirect: "manual", signal });
     text = await answer.text();
   } catch (error) {
-    const isSlow = error.name === "TimeoutError";
-    throw refusal("away", isSlow ? "it takes longer than 10 s" : "there is no connection");
+    throw refusal("away", error.name === "TimeoutError" ? "it takes longer than 10 s"
+      : "there is no connection");
   }
   if (answer.type === "opaqueredirect") throw refusal("away", "this controller stands by");
   let found = {};
@@ -80,30 +81,41 @@ export async function ask(path) {
   throw refusal(kind, found.detail || `HTTP ${answer.status}`);
 }
 
+/** Read a whole list, page by page. */
+export async function askAll(path, name, cursor = "") {
+  const page = await ask(path + cursor);
+  if (!page.cursor) return page;
+  const rest = await askAll(path, name, `&cursor=${encodeURIComponent(page.cursor)}`);
+  return { ...page, [name]: [...page[name], ...rest[name]] };
+}
+
 /**
  * Ask again and again while the tab is seen. Returns the answer and the refusal. `next` makes the
  * path from the former answer, `merge` joins both; with `stays`, that of a former path stays.
  */
-export function usePolled(path, everyMs, { merge, next, stays = false } = {}) {
+export function usePolled(path, everyMs, { merge, next, read = ask, stays = false } = {}) {
   const [seen, setSeen] = useState([null, null, null]);
   useEffect(() => {
     if (!path) return undefined;
     let isOver = false, timer = null, former = null, asking = 0;
+    const show = (error) => {
+      recover(); // also where it refuses: it answers
+      setSeen([path, former, error]);
+    };
     const turn = async () => {
       clearTimeout(timer);
       if (isOver || document.hidden) return;
       const mine = ++asking;
       try {
-        const news = await ask(next && former ? next(former) : path);
+        const news = await read(next && former ? next(former) : path);
         if (isOver || mine !== asking) return;
         if (news.now_ms && !news.judged_ms) service.skewMs = news.now_ms - Date.now();
         former = merge && former ? merge(former, news) : news;
-        if (service.trouble) recover();
-        setSeen([path, former, null]);
+        show(null);
       } catch (error) {
         if (isOver || mine !== asking) return;
         if (OF_THE_PAGE.includes(error.kind)) await report(error);
-        else setSeen([path, former, error]);
+        else show(error);
       }
       if (!isOver && mine === asking) timer = setTimeout(turn, everyMs);
     };
@@ -131,19 +143,18 @@ async function report(error) {
 }
 
 function recover() {
+  if (!service.trouble) return;
   service.trouble = null;
   tell();
   learn(); // it may have become another version
 }
 
-/** Read what the service says once; a page of another version is loaded anew, once for each. */
+/** Read what the service says; a page of another version is loaded again, once for each. */
 export async function learn() {
   const about = await ask("./").catch(() => null);
   if (!about) return;
-  const seen = (keep("sessionStorage", "versions") || OWN_VERSION).split(" ");
-  const isNew = about.version !== OWN_VERSION && !seen.includes(about.version);
-  if (isNew && keep("sessionStorage", "versions", [...seen, about.version].join(" ")))
-    location.reload();
+  const isNew = ![OWN_VERSION, keep("sessionStorage", "version")].includes(about.version);
+  if (isNew && keep("sessionStorage", "version", about.version)) location.reload();
   service.about = about;
   tell();
 }

@@ -1,6 +1,6 @@
 // Event time over wall clock, or how old the watermark was, by uPlot; and who held it, below.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
-import { serverNow, usePolled } from "./ask.js";
+import { askAll, serverNow, usePolled } from "./ask.js";
 import {
   END, colourOf, eventTime, go, isDate, moment, setting, span, zone,
 } from "./words.js";
@@ -8,19 +8,19 @@ import {
 const HOUR = 3_600_000;
 export const DAY = 24 * HOUR;
 const SPANS = [["5 min", 300_000], ["1 h", HOUR], ["24 h", DAY]];
-const ROUND = 10n ** 12n, POINTS = 600, LEAST_MS = 1_000, MOST_HOLDS = 500;
+const ROUND = 10n ** 12n, POINTS = 600, LEAST_MS = 1_000, MOST_HOLDS = 1_000;
 const COLUMNS = ["marked_ms", "lower", "upper", "age_ms"];
 
 /** What of the past an address names: its length, and its ends unless it is the last while. */
 function rangeOf(place) {
   const given = place.night ? nightBefore(place.night) : [place.since, place.until].map(Number);
   const length = given[1] - given[0];
-  if (length >= LEAST_MS && length < 400 * DAY) return { ends: given, length };
+  if (length >= LEAST_MS && length < 400 * DAY && given[1] < 8e15) return { ends: given, length };
   return { ends: null, length: (SPANS.find(([, ms]) => ms === Number(place.span)) || SPANS[0])[1] };
 }
 function nightBefore(day) {
-  const midnight = Date.parse(`${day}T00:00:00${zone.isLocal ? "" : "Z"}`);
-  return [midnight - 6 * HOUR, midnight + 8 * HOUR];
+  const before = new Date(Date.parse(day) - DAY).toISOString().slice(0, 10);
+  return [`${before}T18:00`, `${day}T08:00`].map((t) => Date.parse(t + (zone.isLocal ? "" : "Z")));
 }
 
 /** The marks and the holds of the time that an address names. */
@@ -33,15 +33,15 @@ export function useHistory(place, path) {
   const marksSince = (at) => `${path}/marks/history?step_ms=${step}${until}&since=${at}`;
   const holdsSince = (at) => `${path}/holds?limit=${MOST_HOLDS}${until}&since=${at}`;
   const rest = ends && ends[1] < serverNow() ? 60_000 : Math.min(60_000, Math.max(5_000, step));
-  // The last step was not over; steps begin where they are asked for.
-  const last = ({ marked_ms: marked }) =>
-    (marked.length ? at + Math.floor((marked.at(-1) - at) / step) * step : at);
+  // The last step was not over; steps begin where they are asked for, and what is shown.
+  const asked = useRef(at), stepOf = (ms) => at + Math.floor((ms - at) / step) * step;
   const [marks, refusal] = usePolled(marksSince(at), rest, ends ? {} : {
-    merge: (former, news) => join(former, news, last(former), begin()),
-    next: (former) => marksSince(last(former)),
+    merge: (former, news) => join(former, news, asked.current, begin()),
+    next: ({ marked_ms: marked }) =>
+      marksSince(asked.current = stepOf(Math.max(marked.at(-1) ?? at, begin()))),
   });
-  const [held] = usePolled(holdsSince(at), Math.max(10_000, rest), ends ? {} : {
-    next: () => holdsSince(begin()),
+  const [held] = usePolled(holdsSince(at), Math.max(10_000, rest), {
+    read: (path) => askAll(path, "holds"), next: ends ? null : () => holdsSince(begin()),
   });
   const range = () => ends || [serverNow() - length, serverNow()];
   return { ends, length, step, marks, refusal, holds: held && clipped(held.holds, range()), range };
@@ -51,7 +51,8 @@ export function useHistory(place, path) {
 export function join(former, news, step, begin) {
   const until = former.marked_ms.filter((ms) => ms < step).length;
   const from = Math.max(0, former.marked_ms.findLastIndex((ms) => ms < begin));
-  const skipped = news.marked_ms.filter((ms) => ms < step).length;
+  const known = former.marked_ms[until - 1] ?? -Infinity;
+  const skipped = news.marked_ms.filter((ms) => ms < step && ms <= known).length;
   const joined = (name) => [...former[name].slice(from, until), ...news[name].slice(skipped)];
   return { ...news, ...Object.fromEntries(COLUMNS.map((name) => [name, joined(name)])) };
 }
@@ -72,7 +73,7 @@ export function Chart({ place, past, isDated, to }) {
   const view = !isDated ? "time" : ["age", "time"].includes(place.view) ? place.view : usual;
   const other = view === "age" ? "time" : "age";
   const { night, since, until, span: wide } = place;
-  const today = new Date(serverNow()).toISOString().slice(0, 10);
+  const today = moment(serverNow(), { date: true }).slice(0, 10);
   return html`<section class="card chart-card" aria-label="The past">
     <header><h2>${view === "time" ? "Event time over wall clock"
       : "How old the watermark was"}</h2>

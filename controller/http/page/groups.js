@@ -1,8 +1,8 @@
 // Reader groups: how far each has read, and by whom.
 import { html } from "./vendor/preact-htm.js";
-import { usePolled } from "./ask.js";
+import { serverNow, usePolled } from "./ask.js";
 import {
-  Ago, Facts, Refused, Search, Table, Waiting, eventTime, hrefOf, short, span,
+  Ago, Facts, Refused, Search, Table, Waiting, distance, eventTime, hrefOf, isDate, short, span,
 } from "./words.js";
 
 export function AllGroups({ place }) {
@@ -38,9 +38,9 @@ export function GroupTable({ groups, only, none }) {
 const lines = (rows, of) => rows.map((row) => html`<div>${of(row)}</div>`);
 const count = (owned) =>
   Object.values(owned).reduce((sum, offsets) => sum + Object.keys(offsets).length, 0);
-function behind({ lower, watermark, next_mark: next }) {
+function behind({ lower, watermark: top, next_mark: next }) {
   if (!next) return "caught up";
-  return lower == null ? "all of it" : span(Number(watermark) - Number(lower));
+  return lower == null ? "all of it" : distance(BigInt(top) - BigInt(lower), isDate(top));
 }
 function left({ next_mark: next, position }) {
   if (!next) return "";
@@ -74,7 +74,7 @@ function Progress({ query }) {
     ["late in operators", short(query.late_output)],
     ["partially late", short(query.partially_late)],
     ["state", query.state_bytes == null ? "unknown" : `${short(query.state_bytes)}B`],
-    ["reported", html`<${Ago} ms=${Date.now() - query.silent_ms} /> ago`],
+    ["reported", html`<${Ago} ms=${serverNow() - query.silent_ms} /> ago`],
   ];
   const late = Object.entries(query.late_writers).sort((a, b) => b[1] - a[1]);
   return html`<h2>Its query</h2><section class="card"><${Facts} rows=${facts} /></section>

@@ -135,7 +135,9 @@ def test_a_bounded_read_takes_a_slice_of_what_retention_left(topic: KafkaFeed) -
     assert read(startingCut="0:3,1:1", endingCut="0:4,1:1") == [(0, 3)]
     topic.drop({0: 2})
     assert read() == [(0, 2), (0, 3), (1, 0), (1, 1)]
-    with pytest.raises(DataLossError, match="needs segment 0 from offset 0, and the log continues"):
+    with pytest.raises(
+        DataLossError, match="needs segment 0 from offset 0, and the log continues"
+    ):
         read(startingCut="0:0,1:2")
     assert read(startingCut="0:0,1:2", failOnDataLoss="false") == [(0, 2), (0, 3)]
 

@@ -136,6 +136,21 @@ def test_a_browser_calls_an_open_service_by_an_address_or_a_name_that_was_given(
         assert any_name.get(path, headers={"host": "evil.example", **GERMAN}).is_success
 
 
+def test_a_page_of_another_site_changes_nothing_in_an_open_service(
+    settings: ServeSettings,
+) -> None:
+    """To an address without TLS its browser does not say whose page it is: it names the origin."""
+    with called_in_process(settings.model_copy(update={"insecure": True})) as client:
+        here = {"host": "10.0.0.5:8470"}
+        client.put("/v1/streams/shop/orders", json={}, headers=here).raise_for_status()
+        register = "/v1/streams/shop/orders/writers/mallory/register"
+        for origin in ("http://evil.example", "null", "https://10.0.0.5:8470"):
+            refused = client.post(register, headers=here | {"origin": origin})
+            assert refused.status_code == 415, origin
+        for more in ({}, {"origin": "http://10.0.0.5:8470"}):
+            assert client.post(register, headers=here | more).is_success, more
+
+
 def test_names_of_browsers_do_not_matter_where_tokens_do(
     settings: ServeSettings, tmp_path: Path
 ) -> None:
