@@ -14,7 +14,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.broker import Broker
-from tests.kafka import create_topic
+from tests.kafka import create_topic, quiet
 from tests.kafka_jars import client_jars, producer_jars
 from tests.patience import PATIENCE_S
 from tests.service.api import Api
@@ -226,7 +226,7 @@ class Noted(Api):
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
         }
-        consumer = Consumer(self.kafka | reading)
+        consumer = Consumer(quiet(self.kafka) | reading)
         consumer.assign([TopicPartition(self.topic, number, 0) for number in ends])
         left = set(ends)
         while left:

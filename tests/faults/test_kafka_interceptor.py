@@ -18,7 +18,7 @@ from tests.broker import Broker
 from tests.conftest import NewServer
 from tests.effort import Effort
 from tests.interceptor import HAS_JAVA, Edit, Noted, Program
-from tests.kafka import create_topic, delete_topic
+from tests.kafka import create_topic, delete_topic, quiet
 from tests.kafka_jars import client_jars, producer_jars
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
@@ -582,7 +582,7 @@ def test_a_partition_that_is_added_is_noted_once_the_stream_may_have_it(
     noted = make(1)
     with noted.driving("api-1", metadata_max_age_ms=500) as drive:
         reaches_clock(noted)
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient(quiet(broker.bootstrap))
         added = admin.create_partitions([NewPartitions(noted.topic, 2)])
         added[noted.topic].result(PATIENCE_S)
         drive.tell("steady 500")
@@ -610,7 +610,7 @@ def test_a_missing_right_is_named(shared_server: ServerProcess, tmp_path: Path) 
         secured = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
         operator: dict[str, Any] = secured | {"sasl.username": "broker", "sasl.password": "b"}
         with Noted(shared_server.url, broker, 1, kafka=operator) as noted:
-            admin = AdminClient(operator | {"bootstrap.servers": broker.bootstrap})
+            admin = AdminClient(operator | quiet(broker.bootstrap))
             _allow(admin, noted.topic, AclOperation.WRITE)
             app: dict[str, Any] = {
                 "security_protocol": "SASL_PLAINTEXT",

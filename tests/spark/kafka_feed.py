@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_source import follow
-from tests.kafka import create_topic, delete_records
+from tests.kafka import create_topic, delete_records, quiet
 from tests.patience import PATIENCE_S
 from tests.spark.feed import DAY, Feed
 from tidegauge.client.kafka import Topic, settings_of
@@ -96,7 +96,7 @@ class KafkaFeed(Feed):
 
     def grow(self, partitions: int) -> None:
         """Add partitions, of which producers that were there before know after minutes only."""
-        admin = AdminClient(self.settings)
+        admin = AdminClient(quiet(self.settings))
         grown = admin.create_partitions([NewPartitions(self.topic, partitions)])
         grown[self.topic].result(PATIENCE_S)
         self.producer = self._new_producer()

@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reader_client.kafka import TimeWindows
 from tests.broker import Broker
-from tests.kafka import create_topic, produce
+from tests.kafka import create_topic, produce, quiet
 from tests.patience import wait_until
 from tests.service.api import MINUTE, NOON, Api, Open
 from tidegauge.client.kafka import BrokerError, UnknownTopicError
@@ -31,8 +31,7 @@ def shop(open_shop: Open, broker: Broker) -> Api:
 
 @contextmanager
 def _consumer(broker: Broker, group: str) -> Iterator[Consumer]:
-    settings = {
-        "bootstrap.servers": broker.bootstrap,
+    settings = quiet(broker.bootstrap) | {
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,

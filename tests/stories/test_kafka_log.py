@@ -17,7 +17,7 @@ from spark_source.options.load import read_options
 from spark_source.source.partitions import SegmentPartition
 from spark_source.source.rows import read_rows
 from tests.broker import Broker
-from tests.kafka import create_topic, delete_records, produce
+from tests.kafka import create_topic, delete_records, produce, quiet
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
 from tests.spark.feed import DAY
@@ -104,7 +104,7 @@ def test_a_new_partition_is_a_root_before_any_report_names_it(
 ) -> None:
     topic.create()
     before = log.extent()
-    admin = AdminClient(topic.settings)
+    admin = AdminClient(quiet(topic.settings))
     admin.create_partitions([NewPartitions(topic.topic, 2)])[topic.topic].result(PATIENCE_S)
     found = log.extent(before, wait_ms=30_000)
     assert (sorted(found.topology.segments), found.ends) == ([0, 1], {0: 0, 1: 0})
@@ -113,7 +113,7 @@ def test_a_new_partition_is_a_root_before_any_report_names_it(
 def test_a_topic_created_again_is_another_log(topic: KafkaFeed, log: KafkaLog) -> None:
     topic.create()
     before = log.extent()
-    admin = AdminClient(topic.settings)
+    admin = AdminClient(quiet(topic.settings))
     admin.delete_topics([topic.topic])[topic.topic].result(PATIENCE_S)
     create_topic(topic.settings["bootstrap.servers"], topic.topic)
     assert log.extent(before, wait_ms=30_000).log_id != before.log_id
@@ -128,7 +128,7 @@ def test_a_topic_created_again_under_a_planned_task_fails_it(
     options = read_options(topic.options | {"failOnDataLoss": fails})
     planned = SegmentPartition(options, "", 0, 0, 2, log_id=log.extent().log_id)
     assert sum(rows.num_rows for rows in read_rows(planned)) == 2
-    admin = AdminClient(topic.settings)
+    admin = AdminClient(quiet(topic.settings))
     admin.delete_topics([topic.topic])[topic.topic].result(PATIENCE_S)
     topic.create_topic()
     topic.write(*range(3 if fails == "true" else 1))

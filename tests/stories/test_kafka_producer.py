@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from reader_client import StreamClient
 from tests.broker import Broker
-from tests.kafka import create_topic
+from tests.kafka import create_topic, quiet
 from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.service.api import MINUTE, NOON, Api
@@ -39,7 +39,7 @@ from confluent_kafka import Producer
 from writer_client.kafka import NotingProducer
 
 bootstrap, url, stream, topic = sys.argv[1:]
-noting = NotingProducer(Producer({"bootstrap.servers": bootstrap, "linger.ms": 0}), url, stream, "api-1")
+noting = NotingProducer(Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}), url, stream, "api-1")
 noting.open()
 for number in range(200):
     noting.produce(topic, b"%d" % number)
@@ -73,7 +73,7 @@ class Orders(Api):
 
     def noting(self, more: dict[str, Any] | None = None, **options: Any) -> NotingProducer:
         """Make a producer that notes."""
-        producer = Producer(self.settings | (more or {}))
+        producer = Producer(quiet(self.settings) | (more or {}))
         return NotingProducer(producer, self.url, self.name, "api-1", **options)
 
     def reaches(self, watermark: int) -> None:
@@ -140,7 +140,7 @@ def test_what_failed_is_told_with_what_it_was_produced_with_and_withholds_its_no
     make: Make,
 ) -> None:
     shop = make()
-    producer = Producer(shop.settings | {"linger.ms": 60_000})
+    producer = Producer(quiet(shop.settings) | {"linger.ms": 60_000})
     with NotingProducer(producer, shop.url, shop.name, "api-1") as noting:
         for timestamp in (NOON, NOON, NOON + 1, 0, NOON):
             noting.produce(shop.topic, timestamp=timestamp)
@@ -268,7 +268,7 @@ def test_nothing_is_noted_before_former_processes_of_a_transactional_producer_ar
 ) -> None:
     shop = make()
     settings = shop.settings | {"transactional.id": shop.topic}
-    former = Producer(settings)
+    former = Producer(quiet(settings))
     former.init_transactions(30)
     former.begin_transaction()
     with shop.noting(settings, settings=settings, first_time=NOON) as noting:

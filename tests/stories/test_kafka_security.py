@@ -27,7 +27,7 @@ from spark_source.logs.kafka_reader import KafkaReader
 from spark_source.options.kafka import KafkaTopic
 from tests.broker import Broker
 from tests.certificates import Files
-from tests.kafka import create_topic
+from tests.kafka import create_topic, quiet
 from tests.patience import PATIENCE_S
 from tests.service.api import NOON, Api, Open
 from tests.service.operator import Operator
@@ -91,7 +91,7 @@ def _user(mechanism: str, name: str, password: str) -> Settings:
 
 
 def _let_in(name: str, settings: Settings) -> None:
-    admin = AdminClient(settings)
+    admin = AdminClient(quiet(settings))
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     user = UserScramCredentialUpsertion(name, scram, _PASSWORD.encode())
     for made in admin.alter_user_scram_credentials([user]).values():
@@ -100,7 +100,7 @@ def _let_in(name: str, settings: Settings) -> None:
 
 def _produce(settings: Settings, shop: Api) -> None:
     with NotingProducer(
-        Producer(settings), shop.url, shop.name, "api-1", settings=settings
+        Producer(quiet(settings)), shop.url, shop.name, "api-1", settings=settings
     ) as noting:
         noting.produce(shop.topic, b"tea", timestamp=NOON)
         noting.note_time(NOON)
@@ -190,7 +190,7 @@ def _allow_only(
 ) -> None:
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
     binding = AclBinding(kind, name, literal, user, "*", operation, allow)
-    admin = AdminClient(settings)
+    admin = AdminClient(quiet(settings))
     for made in admin.create_acls([binding]).values():
         made.result(PATIENCE_S)
 
@@ -205,6 +205,8 @@ def test_a_producer_without_its_settings_is_told_that_they_are_needed(
     patience = timedelta(seconds=1)
     with (
         pytest.raises(BrokerError, match="settings="),
-        NotingProducer(Producer(settings), shop.url, shop.name, "api-1", retry_for=patience),
+        NotingProducer(
+            Producer(quiet(settings)), shop.url, shop.name, "api-1", retry_for=patience
+        ),
     ):
         pass

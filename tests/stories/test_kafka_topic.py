@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.broker import Broker
-from tests.kafka import create_topic, produce
+from tests.kafka import create_topic, produce, quiet
 from tests.server import free_port
 from tidegauge.client.kafka import BrokerError, Topic, UnknownTopicError
 
@@ -58,7 +58,7 @@ def test_a_killed_broker_comes_back_with_its_records_and_who_asked_it_goes_on(
     broker.start()
     # It leads by a new epoch, which a client that asks nobody anew would never hear of.
     assert topic.ends([0]) == {0: 1}
-    consumer = Consumer({**settings, "group.id": "tests"})
+    consumer = Consumer(quiet(settings) | {"group.id": "tests"})
     consumer.assign([TopicPartition("killed", 0, 0)])
     (record,) = consumer.consume(1, timeout=30)
     consumer.close()

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewPartitions
 from tests.broker import Broker
 from tests.changefeeds import COCKROACHDB, TICDC, Changefeed
 from tests.conftest import NewServer
-from tests.kafka import create_topic, produce
+from tests.kafka import create_topic, produce, quiet
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
 from tests.service.api import NOON
@@ -91,8 +91,7 @@ def test_what_is_written_behind_an_open_transaction_is_waited_for_and_nobody_is_
     observed_of_two: Observed,
 ) -> None:
     observed = observed_of_two
-    settings = {"bootstrap.servers": observed.bootstrap, "transactional.id": observed.topic}
-    producer = Producer(settings)
+    producer = Producer(quiet(observed.bootstrap) | {"transactional.id": observed.topic})
     producer.init_transactions(PATIENCE_S)
     observed.produce(record(0, NOON), record(1, NOON + 9_000))
     producer.begin_transaction()
@@ -288,7 +287,7 @@ def test_a_partition_without_a_promise_holds_the_others_and_one_that_is_added_is
         wait_until(lambda: observed.times() == {"0": NOON, "1": None})
         observed.produce(feed.promise(1, NOON))
         wait_until(lambda: observed.watermark == NOON)
-        admin = AdminClient({"bootstrap.servers": observed.bootstrap})
+        admin = AdminClient(quiet(observed.bootstrap))
         admin.create_partitions([NewPartitions(observed.topic, 3)])[observed.topic].result()
         observed.produce(feed.row(2, NOON + 500))
         observed.produce(feed.promise(0, NOON + 1_000), feed.promise(1, NOON + 1_000))

@@ -14,6 +14,7 @@ from spark_source.errors import DataLossError, InvalidOptionError, LogReplacedEr
 from spark_source.source.partitions import SegmentPartition
 from tests.broker import Broker
 from tests.conftest import NewDatabase
+from tests.kafka import quiet
 from tests.patience import PATIENCE_S
 from tests.service.in_process import served_in_process
 from tests.spark.feed import DAY
@@ -113,7 +114,7 @@ def test_a_partition_that_the_stream_does_not_have_is_read_and_another_topic_is_
         query.until_read(4_000)
         with ReaderGroup(topic.url, "kafka/query") as group:
             assert group.position(topic.stream) == {0: 1}
-        admin = AdminClient(topic.settings)
+        admin = AdminClient(quiet(topic.settings))
         admin.delete_topics([topic.topic])[topic.topic].result(PATIENCE_S)
         with pytest.raises(UnknownTopicError, match=f"has no topic '{topic.topic}'"):
             query.until(lambda: False)
