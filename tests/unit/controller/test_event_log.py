@@ -25,26 +25,6 @@ def test_events_come_back_as_they_were_appended(log: LogApi) -> None:
     assert log.tail() == {"0": 3}
 
 
-def test_an_append_is_stored_once_in_turn_and_by_the_newest_incarnation(log: LogApi) -> None:
-    log.create()
-    log.register()
-    log.append([("a", 1, b"1")], 1)
-    log.append([("a", 2, b"2")], 2)
-    again = log.append([("a", 1, b"1")], 1)
-    assert (again["next_offset"], again["sequence"], again["duplicate"]) == (2, 2, True)
-    gap = log.append([("a", 4, b"4")], 4)
-    assert (gap["status"], gap["code"], gap["expected_sequence"]) == (409, "sequence_gap", 3)
-    assert log.register()["position"] == {"0": 2}
-    zombie = log.append([("a", 3, b"3")], 3, incarnation=1)
-    assert (zombie["status"], zombie["code"], zombie["incarnation"]) == (
-        409,
-        "writer_fenced",
-        2,
-    )
-    assert log.append([("a", 5, b"5")], 1, incarnation=2)["duplicate"] is False
-    assert log.events() == [("a", 1, b"1"), ("a", 2, b"2"), ("a", 5, b"5")]
-
-
 def test_an_append_under_a_newer_incarnation_fences_the_older_one(log: LogApi) -> None:
     log.create()
     log.register()
@@ -142,12 +122,6 @@ def test_a_compressed_body_is_refused_however_large_it_would_become(
     answer = log.append(_compressed(how), 1)
     assert answer["detail"] == "body: is compressed; send it uncompressed"
     assert log.tail() == {"0": 0}
-
-
-def test_a_body_of_another_type_is_refused(log: LogApi) -> None:
-    log.create()
-    wrong = log.append(arrow_of(numbered(0, 1)), 1, content_type="application/json")
-    assert (wrong["status"], wrong["code"]) == (415, "unsupported_media_type")
 
 
 def test_wider_text_and_narrower_integers_are_taken(log: LogApi) -> None:

@@ -24,6 +24,7 @@ from reader_client import (
 from tests.patience import until, wait_until
 from tests.service.api import Api, Open
 from tests.service.in_process import in_process
+from tests.service.problems import check_problem
 from tests.simulation.quiet import QuietWorld
 
 NOW = 1_700_000_000_000
@@ -61,10 +62,8 @@ def _group(shop: Api, **options: object) -> str:
     return _path(shop)
 
 
-def _join(shop: Api, reader: str = "one") -> int:
-    joined = shop.client.post(f"{_path(shop)}/readers/{reader}").raise_for_status()
-    epoch: int = joined.json()["epoch"]
-    return epoch
+def _join(shop: Api) -> None:
+    shop.client.post(f"{_path(shop)}/readers/one").raise_for_status()
 
 
 def _readers(shop: Api) -> list[str]:
@@ -80,20 +79,14 @@ def _store(shop: Api, change: Callable[[dict[str, Any]], object]) -> httpx.Respo
     return shop.client.put(f"{_path(shop)}/state", json=state, headers=match)
 
 
-def _confirm(shop: Api, position: dict[str, int], *, epoch: int = 1) -> httpx.Response:
-    report = {"epoch": epoch, "position": {shop.name: position}}
+def _confirm(shop: Api, position: dict[str, int]) -> httpx.Response:
+    report = {"epoch": 1, "position": {shop.name: position}}
     return shop.client.post(f"{_path(shop)}/readers/one/position", json=report)
 
 
-def _go_offline(shop: Api, position: dict[str, int] | None, *, epoch: int = 1) -> Any:
-    last = {"epoch": epoch} | ({} if position is None else {"position": {shop.name: position}})
+def _go_offline(shop: Api, position: dict[str, int]) -> httpx.Response:
+    last = {"epoch": 1, "position": {shop.name: position}}
     return shop.client.request("DELETE", f"{_path(shop)}/readers/one", json=last)
-
-
-def _refused(answer: httpx.Response, status: int, code: str) -> Any:
-    problem = answer.json()
-    assert (answer.status_code, problem.get("code")) == (status, code), problem
-    return problem
 
 
 # Where a group starts.
@@ -119,12 +112,12 @@ def test_a_group_starts_in_one_way_and_within_its_own_streams(
 ) -> None:
     if "cut" in starts:
         starts = {"start_cut": {stream.name: starts["cut"]}}
-    problem = _refused(_create(stream, **starts), *refusal)
+    problem = check_problem(_create(stream, **starts), *refusal)
     assert problem.get("errors", [{"field": None}])[0]["field"] == field
 
 
 def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Api) -> None:
-    (error,) = _refused(_create(stream, start_cut={"0": 1}), *INVALID)["errors"]
+    (error,) = check_problem(_create(stream, start_cut={"0": 1}), *INVALID)["errors"]
     assert error == {
         "field": "start_cut",
         "message": '{"0": 1} is not a position for each stream; send an object such as '
@@ -133,7 +126,7 @@ def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Api) 
 
 
 def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Api) -> None:
-    problem = _refused(_create(stream, heartbeat_ms=5_000, dead_after_ms=1_000), *INVALID)
+    problem = check_problem(_create(stream, heartbeat_ms=5_000, dead_after_ms=1_000), *INVALID)
     assert "heartbeat_ms, 5000: make it longer" in problem["detail"]
 
 
@@ -157,11 +150,11 @@ def test_a_group_on_an_external_log_starts_at_a_time_or_a_cut(
 def test_where_an_external_log_ends_is_for_the_caller_to_say_until_it_has_ended(
     external: Api,
 ) -> None:
-    problem = _refused(_create(external, start="latest"), *INVALID)
+    problem = check_problem(_create(external, start="latest"), *INVALID)
     assert "send start_cut" in problem["detail"]
     external.post("seal", position={"0": 20, "1": 20})
     for cut in ({"0": -1}, {"2": 0}, {"0": 21}):
-        _refused(_create(external, start_cut={external.name: cut}), *BEYOND)
+        check_problem(_create(external, start_cut={external.name: cut}), *BEYOND)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +191,7 @@ def test_a_group_does_not_read_another_stream_of_the_name(stream: Api) -> None:
     group = _group(stream)
     stream.client.delete(stream.path).raise_for_status()
     stream.create(log="embedded", segments=2)
-    _refused(stream.client.post(f"{group}/readers/one"), 409, "stream_replaced")
+    check_problem(stream.client.post(f"{group}/readers/one"), 409, "stream_replaced")
 
 
 # What readers may say.
@@ -217,24 +210,8 @@ def test_a_group_does_not_read_another_stream_of_the_name(stream: Api) -> None:
 def test_a_state_that_cannot_be_is_not_stored(stream: Api, wrong: dict[str, Any]) -> None:
     path = f"{_group(stream)}/state"
     before = stream.client.get(path).json()
-    _refused(_store(stream, lambda state: state.update(wrong)), *INVALID)
+    check_problem(_store(stream, lambda state: state.update(wrong)), *INVALID)
     assert stream.client.get(path).json() == before
-
-
-def test_a_zombie_does_not_take_its_successor_offline(stream: Api) -> None:
-    _group(stream)
-    assert [_join(stream), _join(stream)] == [1, 2]
-    assert _refused(_go_offline(stream, None), 409, "reader_fenced")["epoch"] == 2
-    _go_offline(stream, None, epoch=2).raise_for_status()
-
-
-def test_a_reader_gives_no_segment_back_that_it_does_not_own(stream: Api) -> None:
-    _group(stream)
-    _join(stream)
-    refused = _refused(_go_offline(stream, {"0": 0}), 409, "invalid_transition")
-    said = f"reader 'one' does not own segment 0 of {stream.name}"
-    assert refused["detail"].startswith(said)
-    assert _readers(stream) == ["one"]
 
 
 def _own(shop: Api, owned: dict[str, int], unassigned: dict[str, int]) -> httpx.Response:
@@ -247,7 +224,7 @@ def _own(shop: Api, owned: dict[str, int], unassigned: dict[str, int]) -> httpx.
 
 def test_nobody_confirms_what_was_not_written(stream: Api) -> None:
     def beyond(answer: httpx.Response, *, tail: int) -> None:
-        problem = _refused(answer, *BEYOND)
+        problem = check_problem(answer, *BEYOND)
         assert (problem["segment"], problem["offset"]) == (0, tail + 1)
         assert problem["detail"].endswith(f"the tail of {stream.name} there is {tail}")
 
@@ -262,19 +239,6 @@ def test_nobody_confirms_what_was_not_written(stream: Api) -> None:
     beyond(_confirm(stream, {"0": 5}), tail=4)
     window = stream.client.get(f"{group}/time-window", params={"stream": stream.name}).json()
     assert window["position"] == {"0": 3, "1": 0}
-
-
-def test_consumers_of_an_external_log_get_a_time_window(external: Api) -> None:
-    group = _group(external)
-    _join(external)
-    _own(external, {"0": 0, "1": 0}, {}).raise_for_status()
-    window = []
-    for position in ({"0": 10}, {"1": 19}, {"0": 20, "1": 20}, {"0": 10**12}):
-        _confirm(external, position).raise_for_status()
-        of_stream = {"stream": external.name}
-        found = external.client.get(f"{group}/time-window", params=of_stream).json()
-        window.append((found["lower"], found["upper"]))
-    assert window == [(None, NOW), (NOW, NOW + 1_000), (NOW + 1_000, None), (NOW + 1_000, None)]
 
 
 def test_the_window_over_several_streams_is_of_what_was_read_in_all_of_them(

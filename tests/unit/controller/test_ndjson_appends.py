@@ -101,22 +101,15 @@ def test_if_the_report_is_refused_nothing_is_appended(
     }
 
 
-def test_a_registration_covers_lines_of_the_former_incarnation(log: LogApi) -> None:
+@pytest.mark.parametrize("before", ["", "register", "note"])
+def test_a_registration_covers_what_was_appended_before_it(log: LogApi, before: str) -> None:
     log.create()
-    log.register()
-    log.append_lines(LINE * 4, writer="w", incarnation=1)
-    log.append_lines(LINE)
-    assert log.register()["position"] == {"0": 4}
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_a_first_registration_covers_what_was_appended_before_it(
-    log: LogApi, *, known: bool
-) -> None:
-    log.create()
-    if known:
+    if before == "register":
+        log.register()
+    elif before == "note":
         log.note_time(1_000, position={})
-    log.append_lines(LINE * 4, writer="w")
+    incarnation: dict[str, Any] = {"incarnation": 1} if before == "register" else {}
+    log.append_lines(LINE * 4, writer="w", **incarnation)
     log.append_lines(LINE)
     assert log.register()["position"] == {"0": 4}
 

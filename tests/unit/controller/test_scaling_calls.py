@@ -225,29 +225,6 @@ def test_a_poll_of_the_tail_wakes_on_a_new_segment_and_need_not_name_sealed_ones
     assert of_growing_ones.result()["tail"].keys() == {"0", "1", "2"}
 
 
-def test_marks_windows_and_starts_go_through_a_split_and_a_merge(log: LogApi) -> None:
-    log.create(mark_resolution_ms=0)
-    log.register()
-    log.append([("a", 1_000, b""), ("a", 2_000, b"")], 1)
-    log.note_time(2_000, position={"0": 2}, incarnation=1)
-    _scale(log, [0], HALVES)
-    log.append([("a", 3_000, b"")], 1, segment=1)
-    log.note_time(3_000, position={"1": 1}, incarnation=1)
-    _scale(log, [1, 2], [[0, 1]])
-    log.append([("a", 4_000, b"")], 1, segment=3)
-    log.note_time(4_000, position={"3": 1}, incarnation=1)
-    marks = log.get("marks")["marks"]
-    assert [(mark["lower"], mark["cut"]) for mark in marks] == [
-        (2_000, {"0": 2}),
-        (3_000, {"1": 1, "2": 0}),
-        (4_000, {"3": 1}),
-    ]
-    assert log.start_of(2_000) == {"0": 1}
-    assert log.start_of(3_500) == {"3": 0}
-    there = log.get("marks/at", position="0:2,1:0")
-    assert (there["lower"], there["upper"]) == (2_000, 3_000)
-
-
 def test_where_a_time_starts_costs_the_same_number_of_queries_behind_many_scalings(
     log: LogApi,
 ) -> None:

@@ -12,11 +12,11 @@ from tests.patience import wait_until
 from tests.service.api import Api
 from tests.service.in_process import Service
 from tests.service.log_api import LogApi
+from tests.service.problems import check_problem
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.streams import ChangeStream, CreateStream, StreamConfig
 
 NOW = 1_700_000_000_000
-ANYHOW = {"if-match": "*"}
 _NUMBERS = count(1)
 
 
@@ -34,12 +34,6 @@ def _put(api: Api, **settings: object) -> httpx.Response:
 
 def _patch(api: Api, match: str, **settings: object) -> httpx.Response:
     return api.client.patch(api.path, json=settings, headers={"if-match": match})
-
-
-def _refusal(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    document: dict[str, Any] = answer.json()
-    assert (answer.status_code, document["code"]) == (status, code)
-    return document
 
 
 def _numbers(api: Api) -> list[int]:
@@ -71,13 +65,13 @@ def test_null_stands_for_the_same_when_it_is_sent_again(api: Api, log: str) -> N
 
 def test_another_stream_of_the_name_is_a_conflict(api: Api) -> None:
     _put(api, segments=2)
-    other = _refusal(_put(api, segments=3, min_writers=1), 409, "stream_exists")
+    other = check_problem(_put(api, segments=3, min_writers=1), 409, "stream_exists")
     assert other["differences"] == {
         "segments": {"stored": 2, "given": 3},
         "min_writers": {"stored": 0, "given": 1},
     }
     only = api.client.put(api.path, json={}, headers={"If-None-Match": "*"})
-    _refusal(only, 412, "precondition_failed")
+    check_problem(only, 412, "precondition_failed")
 
 
 def test_every_setting_that_is_taken_is_kept() -> None:
@@ -88,11 +82,11 @@ def test_every_setting_that_is_taken_is_kept() -> None:
 def test_settings_change_only_with_the_newest_etag(api: Api) -> None:
     old = _put(api).headers["etag"]
     missing = api.client.patch(api.path, json={"min_writers": 1})
-    _refusal(missing, 428, "precondition_required")
+    check_problem(missing, 428, "precondition_required")
     changed = _patch(api, old, min_writers=1, aggregation_timeout_ms=None)
     config = changed.raise_for_status().json()["config"]
     assert (config["aggregation_timeout_ms"], config["mark_interval_ms"]) == (None, 100)
-    late = _refusal(_patch(api, old, min_writers=2), 412, "precondition_failed")
+    late = check_problem(_patch(api, old, min_writers=2), 412, "precondition_failed")
     assert late["etag"] == changed.headers["etag"] != old
     assert api.client.get(api.path).headers["etag"] == changed.headers["etag"]
 
@@ -100,7 +94,7 @@ def test_settings_change_only_with_the_newest_etag(api: Api) -> None:
 @pytest.mark.parametrize("setting", [{"segments": 4}, {"log": "external"}])
 def test_what_is_fixed_cannot_be_changed(api: Api, setting: dict[str, object]) -> None:
     _put(api)
-    _refusal(_patch(api, "*", **setting), 409, "immutable_setting")
+    check_problem(_patch(api, "*", **setting), 409, "immutable_setting")
 
 
 def test_a_stream_created_again_is_another(api: Api) -> None:
@@ -112,10 +106,10 @@ def test_a_stream_created_again_is_another(api: Api) -> None:
     assert api.create()["stream_id"] != former
     assert (list(api.writers()), api.get("marks")["marks"]) == ([], [])
     query = {"stream_id": former}
-    _refusal(api.client.get(api.path, params=query), 409, "stream_replaced")
+    check_problem(api.client.get(api.path, params=query), 409, "stream_replaced")
     report = {"time": NOW, "position": {}}
     note = f"{api.path}/writers/w/note-time"
-    _refusal(api.client.post(note, params=query, json=report), 409, "stream_replaced")
+    check_problem(api.client.post(note, params=query, json=report), 409, "stream_replaced")
 
 
 def test_a_new_partition_is_added_up_to_the_limit(api: Api) -> None:
@@ -138,12 +132,12 @@ def test_a_refused_report_adds_no_partition(api: Api) -> None:
 
 
 def test_there_is_room_for_the_partitions_there_are(api: Api) -> None:
-    few = _refusal(
+    few = check_problem(
         _put(api, log="external", segments=3, max_segments=2), 422, "invalid_request"
     )
     assert "2 are too few: the stream has 3" in few["detail"]
     api.create(segments=3)
-    _refusal(_patch(api, "*", max_segments=2), 422, "invalid_request")
+    check_problem(_patch(api, "*", max_segments=2), 422, "invalid_request")
     assert api.change(max_segments=4)["config"]["max_segments"] == 4
 
 
@@ -156,7 +150,7 @@ def test_null_partitions_are_again_as_many_as_it_was_created_with(api: Api) -> N
     assert _put(api, **wanted).status_code == 200
     api.change(max_segments=3)
     api.says("w", "note-time", time=NOW, position={"7": 3})
-    refused = _refusal(_patch(api, "*", max_segments=None), 422, "invalid_request")
+    refused = check_problem(_patch(api, "*", max_segments=None), 422, "invalid_request")
     assert "2 are too few: the stream has 3" in refused["detail"]
     assert "null is for the number at creation" in refused["detail"]
 
@@ -165,7 +159,7 @@ def test_a_stream_is_found_again_without_a_word_of_its_partitions(api: Api) -> N
     assert api.create(segments=2)["config"]["max_segments"] == 2
     for limit in (2, None):
         assert _put(api, log="external", max_segments=limit).status_code == 200
-    other = _refusal(_put(api, log="external", max_segments=3), 409, "stream_exists")
+    other = check_problem(_put(api, log="external", max_segments=3), 409, "stream_exists")
     assert other["differences"] == {"max_segments": {"stored": 2, "given": 3}}
     _position_refused(api, **{"2": 1})  # a partition too many is a typo by default
 
@@ -197,11 +191,11 @@ def test_a_sealed_stream_takes_nothing_but_leaving(api: Api) -> None:
     api.note("w", NOW, 4)
     api.note("v", NOW + 5)
     seal = f"{api.path}/seal"
-    refused = _refusal(api.client.post(seal, json={}), 422, "invalid_request")
+    refused = check_problem(api.client.post(seal, json={}), 422, "invalid_request")
     assert "only you know where each partition ends" in refused["detail"]
     for missing in ({"0": 4}, {"0": 3, "1": 0}):
         answer = api.client.post(seal, json={"position": missing})
-        _refusal(answer, 409, "invalid_position")
+        check_problem(answer, 409, "invalid_position")
     mark = api.post("seal", position={"0": 9, "1": 2})["mark"]
     assert (mark["lower"], mark["cut"], mark["final"]) == (END_OF_TIME, {"0": 9, "1": 2}, True)
     assert api.post("seal")["mark"] == mark
@@ -223,7 +217,7 @@ def test_a_stream_does_not_end_below_its_cut_though_its_writers_are_forgotten(
     api.says("w", "leave")
     assert list(api.writers()) == []
     refused = api.client.post(f"{api.path}/seal", json={"position": {"0": 5}})
-    _refusal(refused, 409, "invalid_position")
+    check_problem(refused, 409, "invalid_position")
     assert api.post("seal", position={"0": 100})["mark"]["cut"] == {"0": 100}
 
 
@@ -251,25 +245,6 @@ def test_marks_index_time_and_position(api: Api) -> None:
     there = api.get("marks/at", position="0:20")
     assert (there["lower"], there["upper"]) == (NOW + 20_000, NOW + 30_000)
     assert there["passed"]["revision"] == 2
-
-
-def test_a_time_starts_at_the_last_mark_before_anybody_noted_it(api: Api) -> None:
-    api.create()
-    for writer, at_ms, offset in (("w", 0, 1), ("fast", 50_000, 9), ("w", 10_000, 5)):
-        api.note(writer, NOW + at_ms, offset)
-    api.note("w", NOW + 60_000, 12)
-    bounds = [(mark["lower"], mark["upper"]) for mark in api.get("marks")["marks"]]
-    assert bounds[1:] == [(NOW + 10_000, NOW + 50_000), (NOW + 50_000, NOW + 60_000)]
-    at = api.get("marks/at", time=NOW + 30_000)
-    assert (at["start"], at["stop"]["revision"]) == ({"0": 1}, 3)
-
-
-def test_marks_are_paged_by_revision(api: Api) -> None:
-    api.create()
-    for step in range(1, 8):
-        api.note("w", NOW + step * 10_000)
-    pages = api.get("marks", limit=3)["marks"] + api.get("marks", after=3)["marks"]
-    assert [mark["revision"] for mark in pages] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_page_has_the_fewer_marks_the_more_segments_a_stream_has(api: Api) -> None:
@@ -325,4 +300,4 @@ def test_a_long_poll_learns_that_the_stream_was_deleted(
         poll = threads.submit(log.client.get, f"{log.path}/{call}", params=query)
         wait_until(lambda: len(service.app.parts.waiting) == 1)
         log.client.delete(log.path)
-        _refusal(poll.result(), 404, "unknown_stream")
+        check_problem(poll.result(), 404, "unknown_stream")

@@ -86,15 +86,6 @@ def test_a_refused_last_report_refuses_the_leave(shop: Api) -> None:
     assert shop.states() == {"api-1": "active"}
 
 
-def test_expire_by_hand_drops_a_writer_and_keeps_what_it_reported(open_shop: Open) -> None:
-    shop = open_shop(aggregation_timeout_ms=None)
-    shop.note("api-1", NOON, 40)
-    shop.note("api-2", NOON + MINUTE, 7)
-    expired = shop.says("api-1", "expire")
-    assert (expired["state"], expired["watermark"]) == ("expired", NOON + MINUTE)
-    assert shop.mark == (NOON + MINUTE, {"0": 40})
-
-
 def test_writers_are_listed_by_state_page_by_page(open_shop: Open) -> None:
     shop = open_shop(aggregation_timeout_ms=None)
     slow = [f"slow-{number}" for number in range(1, 6)]

@@ -18,7 +18,6 @@ from examples.flights.windows import (
     ClosedWindows,
     check_rule,
     close_windows,
-    curve,
     guess,
     judge,
 )
@@ -81,24 +80,11 @@ def test_a_watermark_closes_windows_in_the_batch_after_and_drops_rows_one_later(
     assert _closed(windows) == [(0, 2, 2), (2, 1, 5)]
 
 
-def test_a_window_that_ends_above_the_watermark_stays_open() -> None:
-    windows = close_windows(_arrivals(1.0, 1.0, 1.9), _watermark(1, 1, 1))
-    assert _closed(windows) == [(1, 3, 4)]
-
-
 def test_sparks_own_watermark_is_the_newest_row_less_the_delay() -> None:
     arrivals = _arrivals(2.0, 5.0, 3.0, 9.0)
     arrivals["batch"] = [0, 2, 3, 5]
     watermark = guess(arrivals, 7, 3)
     assert watermark.tolist() == [HOUR_MS * hour for hour in (0, 0, 2, 2, 2, 6)] + [END_OF_TIME]
-
-
-def test_a_longer_delay_drops_less_and_waits_longer() -> None:
-    arrivals = _arrivals(0.5, 2.5, 4.5, 6.5, 0.5, 8.5, 10.5)
-    clock = (arrivals["departed"] + HOUR_MS).cummax()
-    delays = curve(arrivals, clock).set_index("delay_h").loc[[0, 2, 4]]
-    assert delays["dropped"].tolist() == [1, 1, 0]
-    assert delays["mean_wait_h"].tolist() == [4.0, 35 / 6, 7.5]
 
 
 def test_losses_and_waits_are_counted_alike_for_every_query() -> None:

@@ -77,16 +77,6 @@ def test_time_alone_makes_a_batch_when_it_rose_by_a_step_or_stands_still() -> No
     assert _plan(start, view, min_time_step_ms=500).bound == 2_500
 
 
-def test_of_marks_that_share_a_cut_a_batch_has_the_bound_of_the_one_it_ends_at() -> None:
-    limits: dict[str, Any] = BY_TIME
-    shared = [Mark(n, n * 1_000, n * 1_000, {0: 5, 1: 3}) for n in range(1, 6)]
-    known = [_with_marks(shared[:count]) for count in range(1, 6)]
-    first = [_plan(START, view, **limits) for view in known]
-    assert first == [Offset("id", {0: 5, 1: 3}, 1_000, 1, 1)] * 5
-    second = [_plan(first[0], view, **limits) for view in known]
-    assert second == [*first[:1], *[replace(first[0], bound=2_000, revision=2)] * 4]
-
-
 def test_a_batch_by_event_time_is_made_however_little_time_rose() -> None:
     start = Offset("id", {0: 5, 1: 3}, 1_900, 1, 1)
     view = _with_marks([Mark(2, 2_000, 2_000, {0: 5, 1: 3})])
@@ -108,14 +98,6 @@ def _with_marks(marks: list[Mark]) -> View:
 def test_a_new_run_makes_a_batch_although_nothing_moved() -> None:
     view = View(FLAT, [], is_newest=True, tail={0: 9, 1: 9})
     assert _plan(NEWEST, view, run=2) == replace(NEWEST, run=2)
-
-
-def test_a_successor_is_entered_once_every_predecessor_is_read() -> None:
-    start = Offset("id", {0: 4}, None, 0, 1)
-    view = View(SPLIT, [], is_newest=True, tail={0: 10, 1: 5, 2: 5})
-    first = _plan(start, view)
-    assert first.position == {1: 0, 2: 0}
-    assert _plan(first, view).position == {1: 5, 2: 5}
 
 
 def test_the_rows_of_a_batch_follow_from_its_offsets() -> None:

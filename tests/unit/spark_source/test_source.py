@@ -439,25 +439,6 @@ def test_a_query_goes_through_a_split_and_a_merge_and_a_restart(
     assert {late for (late,) in read_batch(feed.options, "late")} == {False}
 
 
-def test_a_backfill_reads_what_was_scaled_in_order_of_time(feed: Feed) -> None:
-    written: Counter[int] = Counter()
-    with StreamClient(feed.url, feed.stream) as client:
-        for start in range(0, 30_000, 5_000):
-            _write_span(feed, written, start)
-            growing = client.topology().unsealed
-            if len(growing) == 1:
-                client.split(growing[0])
-            else:
-                client.merge(growing)
-    feed.seal()
-    limits = {"maxRowsPerTrigger": "20", "admission": "marks"}
-    query = Played(feed.options | limits, "event_time", "segment", "late")
-    with query:
-        query.until_rows(sum(written.values()))
-    _check(query, written)
-    assert all(len(rows) <= 30 for rows in query.batches.values())
-
-
 _YEAR_1 = -62_135_596_800_000
 
 

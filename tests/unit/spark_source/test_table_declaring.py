@@ -89,15 +89,6 @@ def test_no_look_behind_a_commit_is_found(
         one.commit()
 
 
-def test_time_does_not_fall_though_no_note_is_kept(table: Table) -> None:
-    query = Query(table, "one")
-    query.batch(5, bound=100)
-    table.truncate()
-    query.stop()
-    query.batch(50, 120, bound=60)
-    assert (last(table).until, last(table).late) == (100, 1)
-
-
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_rollback_to_before_what_the_checkpoint_remembers_waits_for_a_take_over(
     table: Table, version: int
@@ -148,17 +139,6 @@ def test_a_job_by_the_name_of_a_stream_is_not_the_stream(table: Table) -> None:
     said = note(20, job="j", query="shared", shared=True)["userMetadata"]  # as maintenance does
     table.append(note=Note.from_metadata(said))
     Query(table, "second", stream="j").batch(25, bound=30)
-
-
-def test_a_table_whose_newest_version_is_below_the_remembered_one_was_rolled_back(
-    table: Table,
-) -> None:
-    query = Query(table, "one")
-    query.batch(5, bound=10)
-    query.batch(15, bound=20)
-    table.roll_back(1)
-    with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
-        query.batch(25, bound=30)
 
 
 @pytest.mark.parametrize("batches", [1, 2])

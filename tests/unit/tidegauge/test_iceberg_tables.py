@@ -85,15 +85,6 @@ def test_each_version_says_its_time_and_the_first_complete_one_is_found(lake: La
     assert [lake.version_at(time) for time in (10, 11, 20, 21, 30, 31)] == [2, 4, 4, 6, 6, None]
 
 
-def test_a_rollback_takes_back_the_note_that_it_returns_to(lake: Lake) -> None:
-    first, *_ = [lake.append(until) for until in (10, 20, 30)]
-    lake.roll_back(first)
-    assert lake.time() is None
-    assert lake.version_at(5) is None
-    lake.append(30)
-    assert (lake.time(), lake.version_at(5)) == (30, 4)
-
-
 def test_an_overwrite_of_all_ends_the_notes_and_its_own_begins_them_again(lake: Lake) -> None:
     for until in (10, 20):
         lake.append(until)

@@ -18,31 +18,28 @@ def _ranges(*edges: float) -> list[KeyRange]:
     return [KeyRange(low, high) for low, high in pairwise(edges)]
 
 
-def test_a_split_is_continued_by_two_that_share_its_keys() -> None:
-    assert continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)) == [
-        Segment(4, KeyRange(0.25, 0.3), (1,)),
-        Segment(5, KeyRange(0.3, 0.5), (1,)),
+@pytest.mark.parametrize(
+    ("seal", "ranges", "predecessors"),
+    [
+        ([1], _ranges(0.25, 0.3, 0.5), [(1,), (1,)]),
+        ([2, 1], _ranges(0.25, 0.75), [(1, 2)]),
+        # Who owned no part of a range is not before it.
+        (
+            [0, 1, 2],
+            [*_ranges(0.4, 0.75), *_ranges(0.25, 0.4), *_ranges(0, 0.25)],
+            [(1, 2), (1,), (0,)],
+        ),
+        # They need not be neighbours.
+        ([0, 3], [*_ranges(0.75, 1), *_ranges(0, 0.1, 0.25)], [(3,), (0,), (0,)]),
+    ],
+)
+def test_a_range_continues_those_that_owned_a_part_of_it(
+    seal: list[int], ranges: list[KeyRange], predecessors: list[tuple[int, ...]]
+) -> None:
+    assert continuing(QUARTERS, seal, ranges) == [
+        Segment(number, *one)
+        for number, one in enumerate(zip(ranges, predecessors, strict=True), start=4)
     ]
-
-
-def test_a_merged_segment_continues_all_that_it_was_made_of() -> None:
-    assert continuing(QUARTERS, [2, 1], [KeyRange(0.25, 0.75)]) == [
-        Segment(4, KeyRange(0.25, 0.75), (1, 2))
-    ]
-
-
-def test_who_owned_no_part_of_a_range_is_not_before_it() -> None:
-    ranges = [KeyRange(0.4, 0.75), KeyRange(0.25, 0.4), KeyRange(0.0, 0.25)]
-    assert [one.predecessors for one in continuing(QUARTERS, [0, 1, 2], ranges)] == [
-        (1, 2),
-        (1,),
-        (0,),
-    ]
-
-
-def test_segments_that_are_no_neighbours_scale_together() -> None:
-    found = continuing(QUARTERS, [0, 3], [KeyRange(0.75, 1.0), *_ranges(0.0, 0.1, 0.25)])
-    assert [one.predecessors for one in found] == [(3,), (0,), (0,)]
 
 
 @pytest.mark.parametrize(

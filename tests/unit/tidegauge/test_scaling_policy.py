@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from tidegauge.scaling import continuing
@@ -213,16 +212,6 @@ def test_a_stream_that_has_had_all_segments_that_it_can_have_is_scaled_no_more()
             (9_998, 9_999), "nothing: a stream can have 10000 segments in all"
         )
     assert stream.done == []
-
-
-def test_a_restart_goes_on_with_what_was_stored() -> None:
-    stream = Simulation()
-    stream.run(WINDOW_MS - LOOK_MS, per_s=300)
-    stream.load = msgspec.json.decode(msgspec.json.encode(stream.load), type=Load)
-    stream.run(LOOK_MS, per_s=300)
-    assert [sealed for _, sealed in stream.done] == [[0]]
-    stored = msgspec.json.encode(stream.load)
-    assert msgspec.json.decode(stored, type=Load) == stream.load
 
 
 def test_a_clock_that_a_crash_set_back_charges_nobody() -> None:

@@ -29,6 +29,9 @@ def state_of(
     )
 
 
+OLD: Any = {"watermark": 1_000_000_000_000, "explained": {"reason": "caught_up"}}
+
+
 @pytest.mark.parametrize(
     ("given", "state", "tone"),
     [
@@ -48,22 +51,20 @@ def state_of(
         ({"explained": {"reason": "sealed"}, "final": True}, "ended", "grey"),
         ({"watermark": NOW - 301_000}, "late", "amber"),
         ({"watermark": NOW - 301_000, "follows_clock": False}, "moving", "green"),
+        # One of old events is not late before it had time to be.
+        (OLD | {"created_ms": NOW - 1_000}, "moving", "green"),
+        (OLD | {"created_ms": NOW - 301_000}, "late", "amber"),
+        # One of rare marks is held later.
+        ({"paced": Paced(mean_ms=15_000), "marked_ms": NOW - 50_000}, "moving", "green"),
+        ({"paced": Paced(mean_ms=12_000), "marked_ms": NOW - 50_000}, "held", "amber"),
+        # A late one that gains is catching up.
+        ({"paced": Paced(gain=1.3), "watermark": NOW - 900_000}, "catching", "blue"),
+        ({"paced": Paced(gain=1.1), "watermark": NOW - 900_000}, "late", "amber"),
     ],
 )
 def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
     found = judged(**given)
     assert (found.state, found.tone) == (state, tone)
-
-
-def test_a_stream_of_old_events_is_not_late_before_it_had_time_to_be() -> None:
-    old: Any = {"watermark": 1_000_000_000_000, "explained": {"reason": "caught_up"}}
-    assert judged(created_ms=NOW - 1_000, **old).state == "moving"
-    assert judged(created_ms=NOW - 301_000, **old).state == "late"
-
-
-def test_a_stream_of_rare_marks_is_held_later() -> None:
-    assert judged(Paced(mean_ms=15_000), marked_ms=NOW - 50_000).state == "moving"
-    assert judged(Paced(mean_ms=12_000), marked_ms=NOW - 50_000).state == "held"
 
 
 def test_marks_are_counted_while_a_stream_moves() -> None:
@@ -80,11 +81,6 @@ def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
     assert found(NOW - 68_000, 12_000) == state_of("held", "amber", NOW - 12_000)
     assert found(NOW - 11_000, 12_000) == state_of("held", "amber", NOW - 11_000)
     assert found(NOW - 68_000, 2_000).state == "moving"
-
-
-def test_a_late_stream_that_gains_is_catching_up() -> None:
-    assert judged(Paced(gain=1.3), watermark=NOW - 900_000).state == "catching"
-    assert judged(Paced(gain=1.1), watermark=NOW - 900_000).state == "late"
 
 
 def test_trouble_comes_first_and_what_stands_longest() -> None:

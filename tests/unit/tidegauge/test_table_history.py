@@ -44,19 +44,19 @@ def time_of(commits: list[Commit]) -> int | None:
     return None if found is None else found.time
 
 
-def test_a_commit_without_a_note_takes_the_newest_below_it() -> None:
-    assert time_of(history(10, None, 20, None, "empty")) == 20
-
-
-@pytest.mark.parametrize("told", [(), (None, None), (10, "end"), (10, 20, "end", None)])
-def test_nothing_is_known_before_the_first_note_and_after_notes_ended(
-    told: tuple[int | str | None, ...],
+@pytest.mark.parametrize(
+    ("told", "time"),
+    [
+        ((10, None, 20, None, "empty"), 20),
+        *(((), None), ((None, None), None)),  # nothing before the first note
+        *(((10, "end"), None), ((10, 20, "end", None), None)),
+        ((10, 20, "end", 15), 15),
+    ],
+)
+def test_a_commit_takes_the_newest_note_below_it_behind_what_ended_notes(
+    told: tuple[int | str | None, ...], time: int | None
 ) -> None:
-    assert time_of(history(*told)) is None
-
-
-def test_notes_begin_again_behind_what_ended_them() -> None:
-    assert time_of(history(10, 20, "end", 15)) == 15
+    assert time_of(history(*told)) == time
 
 
 def test_notes_have_ended_where_there_were_some_and_none_has_followed() -> None:
@@ -74,20 +74,6 @@ def test_a_note_that_says_only_whose_batch_it_is_says_no_time() -> None:
 def test_a_final_note_is_the_end_of_time() -> None:
     final = Commit(1, note=Note(until=None, final=True, job=JOB))
     assert time_of([final, *history(10)]) == END_OF_TIME
-
-
-def test_the_first_complete_version_is_exact() -> None:
-    commits = history(None, 10, None, 20, 20, 30)
-    found = {time: first_complete("t", time, commits) for time in (5, 10, 11, 20, 21, 30)}
-    assert {time: one and one.version for time, one in found.items()} == {
-        5: 1,
-        10: 1,
-        11: 3,
-        20: 3,
-        21: 5,
-        30: 5,
-    }
-    assert first_complete("t", 31, commits) is None
 
 
 def test_a_version_below_the_oldest_kept_note_is_too_old() -> None:
@@ -155,54 +141,48 @@ def test_a_version_that_is_no_longer_kept_covers_nothing_that_is_known() -> None
     assert list(covered(history(10, 20, first=7), 3)) == []
 
 
-def test_two_jobs_by_turns_are_told_and_one_that_took_over_is_not() -> None:
-    def by(*jobs: str) -> list[Commit]:
-        return [
-            Commit(version, note=Note(until=version, job=job))
-            for version, job in enumerate(jobs)
-        ][::-1]
+def by(*said: str, shared: bool = False) -> list[Commit]:
+    """Make commits, newest first, of a job, perhaps with its query; "!" says that it took over."""
+    made = []
+    for version, one in enumerate(said):
+        job, _, query = one.removesuffix("!").partition("/")
+        note = Note(
+            until=version, job=job, query=query or None, took_over=one[-1] == "!", shared=shared
+        )
+        made.append(Commit(version, note=note))
+    return made[::-1]
 
-    check_jobs("t", by("a", "a", "b", "b"))
-    with pytest.raises(TwoJobsError, match="'b' and 'a' declare its time by turns"):
-        check_jobs("t", by("a", "b", "a", "b"))
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("a b a b", "'b' and 'a' declare its time by turns"),
+        ("a/a b/b! a/a! b/b a/a", "by turns"),
+        (
+            "a/a b/b! b/b a/a",
+            "by turns",
+        ),  # its commit was on the way as the other one took over
+        ("j/a j/b j/a", "queries 'a' and 'b' of job 'j' declare its time by turns"),
+        *(("j/a j/b j j/a", "by turns"), ("j/a j/b j/a j", "by turns")),
+    ],
+)
+def test_who_declares_by_turns_is_told(said: str, told: str) -> None:
+    with pytest.raises(TwoJobsError, match=told):
+        check_jobs("t", by(*said.split()))
 
 
-def test_where_a_job_took_over_what_was_before_is_settled_and_it_took_over_once() -> None:
-    def by(*notes: tuple[str, bool]) -> list[Commit]:
-        return [
-            Commit(version, note=Note(until=version, job=job, query=job, took_over=took_over))
-            for version, (job, took_over) in enumerate(notes)
-        ][::-1]
+def test_who_took_over_and_queries_of_a_stream_are_not_told() -> None:
+    # A note by hand names no query, and is no turn of its own.
+    for said in ("a a b b", "a/a b/b! a/a!", "j/a j/a j/b j/b", "j/a j j/a j"):
+        check_jobs("t", by(*said.split()))
+    check_jobs("t", by("j/a", "j/b", "j/a", shared=True))
 
-    back = by(("a", False), ("b", True), ("a", True))
-    check_jobs("t", back)
+
+def test_who_took_over_did_so_once() -> None:
+    back = by("a/a", "b/b!", "a/a!")
     assert has_taken_over("b", back)
     assert not has_taken_over("a", back[1:])
     assert not has_taken_over("b", [*history("end", first=3), *back])
-    with pytest.raises(TwoJobsError):
-        check_jobs("t", by(("a", False), ("b", True), ("a", True), ("b", False), ("a", False)))
-    with pytest.raises(TwoJobsError):  # its commit was on the way as the other one took over
-        check_jobs("t", by(("a", False), ("b", True), ("b", False), ("a", False)))
-
-
-def test_queries_of_one_job_by_turns_are_told_and_those_of_a_stream_are_not() -> None:
-    def by(*queries: str | None, shared: bool = False) -> list[Commit]:
-        return [
-            Commit(version, note=Note(until=version, job="j", query=query, shared=shared))
-            for version, query in enumerate(queries)
-        ][::-1]
-
-    check_jobs("t", by("a", "a", "b", "b"))
-    with pytest.raises(
-        TwoJobsError, match="queries 'a' and 'b' of job 'j' declare its time by turns"
-    ):
-        check_jobs("t", by("a", "b", "a"))
-    check_jobs("t", by("a", "b", "a", shared=True))
-    # A note by hand names no query, and is no turn of its own.
-    check_jobs("t", by("a", None, "a", None))
-    for queries in (("a", "b", None, "a"), ("a", "b", "a", None)):
-        with pytest.raises(TwoJobsError):
-            check_jobs("t", by(*queries))
 
 
 def test_a_query_behind_a_take_over_was_on_the_way_though_what_it_said_before_is_not_kept() -> (

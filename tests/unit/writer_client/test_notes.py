@@ -3,19 +3,6 @@
 from writer_client._notes import Notes
 
 
-def test_a_note_that_is_not_on_its_way_gives_way_to_the_next_with_nothing_in_between() -> None:
-    notes = Notes()
-    notes.reach({0: 5, 1: 2})
-    notes.add(100)
-    notes.reach({0: 4})
-    notes.add(110)
-    assert notes.send(10) == [(110, {0: 5, 1: 2})]
-    notes.reach({0: 6})
-    notes.add(120)
-    notes.accept()
-    assert notes.send(10) == [(120, {0: 6})]
-
-
 def test_a_report_that_failed_says_more_the_next_time() -> None:
     notes = Notes()
     notes.reach({0: 5})
@@ -25,17 +12,6 @@ def test_a_report_that_failed_says_more_the_next_time() -> None:
     notes.reach({1: 7})
     notes.add(101)
     assert notes.send(10) == [(101, {0: 5, 1: 7})]
-
-
-def test_a_note_waits_until_all_before_it_is_stored() -> None:
-    notes = Notes()
-    notes.add(10, 1)
-    notes.add(20, 2)
-    notes.reach({0: 4}, 0)
-    assert notes.send(10, below=1) == [(10, {0: 4})]
-    notes.accept()
-    notes.reach({1: 3}, 1)
-    assert notes.send(10, below=2) == [(20, {1: 3})]
 
 
 def test_a_position_does_not_fall_behind_ends_that_an_earlier_note_covers() -> None:

@@ -64,12 +64,6 @@ def test_the_keys_of_these_tests_lie_where_they_should() -> None:
     assert key_hash(LOW) < 0.5 < key_hash(HIGH)
 
 
-def test_a_note_with_nothing_new_before_it_is_ready_at_once() -> None:
-    outbox = _outbox()
-    outbox.note(10)
-    assert outbox.send_notes(10) == [(10, {})]
-
-
 def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
     outbox = _outbox(last_time=1_000)
     with pytest.raises(InvalidTimeError) as caught:

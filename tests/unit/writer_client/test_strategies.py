@@ -1,7 +1,9 @@
 """Watermark strategies, with the clocks handed in: what each of them notes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import pytest
 
@@ -61,48 +63,57 @@ class Bench:
         self.clock_ms += ms
 
 
-def test_a_bounded_strategy_notes_the_maximum_less_its_delay() -> None:
-    bench = Bench(BoundedOutOfOrderness(_ms(10)))
-    assert bench.notes() == []
-    bench.sees(1_337)
-    assert bench.notes() == [1_327]
-    bench.sees(12_345, 12_300, 12_340, 12_280)
-    assert bench.notes() == [1_327, 12_335]
+class Told(NamedTuple):
+    """Times of events, after each group of which it is asked; what it notes, and what it counts."""
+
+    strategy: Strategy
+    times: list[list[int | None]]
+    noted: list[int]
+    late: int = 0
+    future: int = 0
 
 
-def test_a_monotonous_strategy_notes_the_maximum_and_counts_what_is_older() -> None:
-    bench = Bench(MonotonousTimestamps())
-    bench.sees(12_345)
-    assert bench.notes() == [12_345]
-    bench.sees(12_340)
-    assert bench.notes() == [12_345]
-    assert bench.noter.late_events == 1
+TEN = BoundedOutOfOrderness(_ms(10))
+TOLD = {
+    "the maximum less the delay": Told(
+        TEN, [[], [1_337], [12_345, 12_300, 12_340, 12_280]], [1_327, 12_335]
+    ),
+    "only what is below the last note is late": Told(
+        TEN, [[100], [90, None, 89]], [90], late=1
+    ),
+    "a delay is rounded up": Told(BoundedOutOfOrderness(_ms(1.5)), [[12]], [10]),
+    "the maximum": Told(MonotonousTimestamps(), [[12_345], [12_340]], [12_345], late=1),
+    "no time moves no maximum": Told(MonotonousTimestamps(), [[None]], []),
+    "logical time has no future but the end of time": Told(
+        MonotonousTimestamps(), [[END_OF_TIME - 1, END_OF_TIME]], [END_OF_TIME - 1], future=1
+    ),
+}
 
 
-def test_only_what_is_below_the_last_note_is_late() -> None:
-    bench = Bench(BoundedOutOfOrderness(_ms(10)))
-    bench.sees(100)
-    assert bench.notes() == [90]
-    bench.sees(90, None, 89)
-    assert bench.noter.late_events == 1
+@pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
+def test_what_a_strategy_notes_of_the_times_of_events(told: Told) -> None:
+    bench = Bench(copy(told.strategy))
+    for times in told.times:
+        for time in times:
+            bench.sees(time)
+        bench.notes()
+    found = bench.noted, bench.noter.late_events, bench.noting.future_events
+    assert found == (told.noted, told.late, told.future)
 
 
-@pytest.mark.parametrize("make", [BoundedOutOfOrderness, TimeLag, Outstanding])
-def test_a_negative_duration_is_refused(make: type[TimeLag]) -> None:
-    with pytest.raises(ValueError, match="it cannot be negative"):
-        make(_ms(-1))
-
-
-def test_a_delay_is_rounded_up_to_milliseconds() -> None:
-    bench = Bench(BoundedOutOfOrderness(_ms(1.5)))
-    bench.sees(12)
-    assert bench.notes() == [10]
-
-
-def test_events_without_a_time_move_no_maximum() -> None:
-    bench = Bench(MonotonousTimestamps())
-    bench.sees(None)
-    assert bench.notes() == []
+@pytest.mark.parametrize(
+    ("make", "wrong", "said"),
+    [
+        *((make, [-1], "negative") for make in (BoundedOutOfOrderness, TimeLag, Outstanding)),
+        (lambda after: WithIdleness(TEN, after), [0, -1], "after is "),
+    ],
+)
+def test_a_length_of_time_that_cannot_be_is_refused(
+    make: Callable[[timedelta], Strategy], wrong: list[int], said: str
+) -> None:
+    for length in wrong:
+        with pytest.raises(ValueError, match=said):
+            make(_ms(length))
 
 
 def test_a_time_far_in_the_future_does_not_drag_the_maximum_and_is_counted_and_logged_once(
@@ -117,13 +128,6 @@ def test_a_time_far_in_the_future_does_not_drag_the_maximum_and_is_counted_and_l
     assert bench.notes() == [3_990, 5_000 + HOUR_MS - 10]
     (line,) = caplog.messages
     assert "writer 'one' of demo/rides: event time 3605001 is above 3605000" in line
-
-
-def test_logical_time_has_no_future_but_the_end_of_time() -> None:
-    bench = Bench(MonotonousTimestamps(), wall_ms=5_000)
-    bench.sees(END_OF_TIME - 1, END_OF_TIME)
-    assert bench.notes() == [END_OF_TIME - 1]
-    assert bench.noting.future_events == 1
 
 
 def test_a_punctuated_strategy_notes_what_the_events_say_if_it_is_above_the_last() -> None:
@@ -280,12 +284,6 @@ def test_a_partition_that_never_had_an_event_is_idle_after_a_while_too() -> None
     bench.sees(1_060, source=0)
     bench.passes(40)
     assert bench.notes() == [1_060]
-
-
-@pytest.mark.parametrize("after", [timedelta(0), _ms(-1)])
-def test_idleness_after_no_time_is_refused(after: timedelta) -> None:
-    with pytest.raises(ValueError, match="after is "):
-        WithIdleness(MonotonousTimestamps(), after)
 
 
 def test_time_stands_with_events_of_one_instant_unless_told_to_advance() -> None:
