@@ -46,12 +46,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def clean_page(
-    browser: Browser,
-    home: str,
-    address: str = "",
-    *,
-    refused: bool = False,
-    **options: Any,
+    browser: Browser, home: str, address: str = "", *, refused: bool = False, **options: Any
 ) -> Iterator[Page]:
     """Open a page; at the end it asked nobody else, and nothing was said in its console.
 

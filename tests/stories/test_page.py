@@ -5,7 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def test_a_writer_has_one_colour_and_the_chart_says_what_was_at_the_cursor(
         expect(page).to_have_url(re.compile("span=3600000"))
 
 
-def test_what_is_known_of_a_step_stays_when_the_next_are_read(
+def test_lists_are_read_to_their_end_and_steps_joined_where_the_next_begin(
     browser: Browser, home: str
 ) -> None:
     """The service knows no age of the mark before the first step that it reads."""
@@ -138,7 +138,10 @@ def test_what_is_known_of_a_step_stays_when_the_next_are_read(
     }
     news["age_ms"] = [None, 6, 5]
     join = "import(new URL('ui/chart.js', document.baseURI)).then(({join}) => join(...%s))"
+    read = "import(new URL('ui/ask.js', document.baseURI)).then(({askAll}) => askAll(%r, %r))"
     with clean_page(browser, home) as page:
+        whole = page.evaluate(read % ("v1/streams?limit=1", "streams"))["streams"]
+        assert {one["stream"] for one in whole} >= {"held/rides", "held/chart"}
         assert page.evaluate(join % json.dumps([known, news, 20, 10])) == {
             "marked_ms": [9, 19, 31, 40],
             "lower": [1, 2, 4, 5],
@@ -178,26 +181,6 @@ def test_last_night_is_there_in_the_morning(browser: Browser, new_server: NewSer
             with page.expect_response(re.compile("marks/history")):
                 api.note("gateway-1", _now_ms(), 10_000)
             expect(chart).to_have_attribute("aria-label", re.compile("^2 marks"))
-
-
-def test_a_list_is_read_to_its_end(browser: Browser, service: ServerProcess, home: str) -> None:
-    read = "import(new URL('ui/ask.js', document.baseURI)).then(({askAll}) => askAll(%r, %r))"
-    with clean_page(browser, home) as page:
-        found = page.evaluate(read % ("v1/streams?limit=1", "streams"))["streams"]
-    assert {one["stream"] for one in found} >= {"held/rides", "held/chart"}
-
-
-def test_a_stream_that_has_no_mark_yet_shows_what_to_type(
-    browser: Browser, service: ServerProcess, home: str
-) -> None:
-    with Api(service.url, "begins/rides") as api:
-        api.create()
-        api.post("writers/slow/register")
-        api.note("quick", _now_ms(), 1)
-    with clean_page(browser, home, "#stream=begins/rides") as page:
-        command = f"tidegauge expire begins/rides slow --url {service.url}"
-        expect(page.locator(".command")).to_have_text(command)
-        expect(page.locator(".chart-card")).to_contain_text("No mark: nothing was complete")
 
 
 def test_a_split_and_a_merge_appear(
@@ -424,6 +407,7 @@ def test_it_works_below_a_prefix_of_a_proxy(
         page.get_by_role("link", name="prefix/one").click()
         command = f"tidegauge expire prefix/one slow --url {below_a_prefix.rstrip('/')}"
         expect(page.locator(".command")).to_have_text(command)
+        expect(page.locator(".chart-card")).to_contain_text("No mark: nothing was complete")
         page.get_by_role("link", name="Help").click()
         page.get_by_role("link", name="All calls of the service").click()
         page.locator(".opblock").first.wait_for()
@@ -531,25 +515,24 @@ def test_times_are_shown_in_utc_or_as_in_the_zone_of_the_browser(
     with Api(service.url, "zones/one") as api:
         api.create()
         api.note("w", NOON, 1)
-    address = "#stream=zones/one"
-    with clean_page(browser, home, address, timezone_id="Asia/Kolkata") as page:
-        fact = page.locator(".facts").get_by_text("complete up to")
-        expect(fact).to_have_text("complete up to 2024-01-01 12:00:00.000")
-        page.get_by_role("button", name="UTC").click()
-        expect(fact).to_have_text("complete up to 2024-01-01 17:30:00.000")
-        page.reload()
-        expect(page.get_by_role("button", name="local")).to_be_visible()
-
-
-def test_last_night_is_that_of_the_zone_that_is_shown(browser: Browser, home: str) -> None:
     now = datetime.now(UTC)
     elsewhere = "Pacific/Honolulu" if now.hour < 10 else "Pacific/Kiritimati"  # another day
-    day = now.astimezone(ZoneInfo(elsewhere)).date()
-    with clean_page(browser, home, "#stream=held/chart", timezone_id=elsewhere) as page:
-        last_night = page.get_by_role("link", name="last night")
-        expect(last_night).to_have_attribute("href", re.compile(f"night={now.date()}"))
+    local, address = ZoneInfo(elsewhere), "#stream=zones/one"
+    with clean_page(browser, home, address, timezone_id=elsewhere) as page:
+
+        def check(zone: tzinfo) -> None:
+            noon = datetime.fromtimestamp(NOON / 1_000, zone).strftime("%Y-%m-%d %H:%M:%S")
+            fact = page.locator(".facts").get_by_text("complete up to")
+            expect(fact).to_have_text(f"complete up to {noon}.000")
+            night = page.get_by_role("link", name="last night")
+            day = now.astimezone(zone).date()
+            expect(night).to_have_attribute("href", re.compile(f"night={day}"))
+
+        check(UTC)
         page.get_by_role("button", name="UTC").click()
-        expect(last_night).to_have_attribute("href", re.compile(f"night={day}"))
+        check(local)
+        page.reload()
+        expect(page.get_by_role("button", name="local")).to_be_visible()
 
 
 def test_a_browser_that_keeps_nothing_shows_it_all_the_same(

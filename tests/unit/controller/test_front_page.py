@@ -40,7 +40,7 @@ def test_a_browser_gets_the_page_and_a_program_gets_json(client: httpx.Client) -
     assert client.head("/", headers=HTML).headers["content-type"] == "text/html; charset=utf-8"
 
 
-def test_json_has_the_words_that_the_page_shows(client: httpx.Client) -> None:
+def test_json_has_the_words_and_the_settings_that_the_page_shows(client: httpx.Client) -> None:
     said = client.get("/").json()
     assert {one["state"]: one["label"] for one in said["states"]} == LABELS
     assert [one["state"] for one in said["states"]] == list(LABELS)
@@ -53,15 +53,9 @@ def test_json_has_the_words_that_the_page_shows(client: httpx.Client) -> None:
         "openapi": "/openapi.json",
         "streams": "/v1/streams",
     }
-
-
-def test_the_settings_are_those_of_a_stream_that_is_made_without_any(
-    client: httpx.Client,
-) -> None:
-    settings = client.get("/").json()["settings"]
     made = client.put("/v1/streams/shop/orders", json={}).json()["config"]
-    assert {one["name"]: one["default"] for one in settings} == made
-    assert all(one["meaning"] for one in settings)
+    assert {one["name"]: one["default"] for one in said["settings"]} == made
+    assert all(one["meaning"] for one in said["settings"])
 
 
 def test_the_page_loads_only_from_the_service_and_is_kept_nowhere(client: httpx.Client) -> None:
@@ -105,8 +99,9 @@ def test_all_that_the_page_names_is_there_and_named_from_where_it_is(
 def test_the_page_needs_no_token_and_a_wrong_one_does_not_matter(
     settings: ServeSettings, tmp_path: Path
 ) -> None:
-    guarded = settings.model_copy(update={"tokens": Tokens(tmp_path).file})
-    with called_in_process(guarded) as client:
+    guarded = {"insecure": True, "tokens": Tokens(tmp_path).file}
+    with called_in_process(settings.model_copy(update=guarded)) as client:
+        assert client.get("/", headers={"host": "gauge.example", **GERMAN}).is_success
         for headers in ({}, {"authorization": "Bearer tg_no"}):
             for path in ("/", "/docs", "/ui/app.js"):
                 assert client.get(path, headers=HTML | headers).is_success
@@ -149,14 +144,6 @@ def test_a_page_of_another_site_changes_nothing_in_an_open_service(
             assert refused.status_code == 415, origin
         for more in ({}, {"origin": "http://10.0.0.5:8470"}):
             assert client.post(register, headers=here | more).is_success, more
-
-
-def test_names_of_browsers_do_not_matter_where_tokens_do(
-    settings: ServeSettings, tmp_path: Path
-) -> None:
-    guarded = {"insecure": True, "tokens": Tokens(tmp_path).file}
-    with called_in_process(settings.model_copy(update=guarded)) as client:
-        assert client.get("/", headers={"host": "gauge.example", **GERMAN}).is_success
 
 
 def test_a_service_for_this_machine_shows_its_page_by_names_of_this_machine(

@@ -126,17 +126,7 @@ def test_a_hold_goes_on_over_a_restart_and_names_the_outage() -> None:
     assert (hold.unheard_ms, hold.held_ms) == (3_600_000, 60_000)
 
 
-def test_a_wall_clock_that_steps_back_makes_no_span_that_ends_before_it_begins() -> None:
-    night = Night()
-    night.note(3_600, "a", "b")
-    night.note(3_601, "a")
-    night.at_s, night.step_ms = 3_661, -3_600_000
-    night.core.leave("b", now=night.now)
-    night.commit()
-    assert night.told() == [(1, 61, "b", "left")]
-
-
-def test_a_wall_clock_that_steps_back_hides_no_later_span_of_a_hold() -> None:
+def test_a_wall_clock_that_steps_back_hides_no_span_and_ends_none_before_it_begins() -> None:
     night = Night()
     night.note(3_600, "a", "b")
     night.note(3_601, "a")
