@@ -206,9 +206,9 @@ class MisdirectedRequestError(ProblemError, code="misdirected_request", status=4
     host: Sent
     message = (
         "the header `Host` is {host!r}; a service without authentication accepts localhost and "
-        "127.0.0.1 only, and with --insecure browsers at addresses and --browser-hosts; use one of "
-        "them, or start the service with --tokens FILE (or with --insecure, if something else keeps "
-        "strangers out)"
+        "127.0.0.1 only; with --insecure, browsers may also use an address, or a name in "
+        "--browser-hosts; use one of them, or start the service with --tokens FILE (or with "
+        "--insecure, if something else keeps strangers out)"
     )
 
 

@@ -162,8 +162,8 @@ class ControllerApp:
         self._limit = process.settings.max_body_bytes
         self._checks_host = checks_host
         admits_all = process.settings.insecure and process.settings.tokens is None
-        names = tuple(process.settings.browser_hosts.lower().split(","))
-        self._names = names if admits_all else None
+        names = process.settings.browser_hosts.lower().replace(" ", "").split(",")
+        self._names = tuple(filter(None, names)) if admits_all else None
 
     @property
     def parts(self) -> Parts:

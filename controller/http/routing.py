@@ -217,7 +217,8 @@ def _wall_span(
 ) -> WallSpan:
     span = WallSpan(_wall_ms("since", since, 0), _wall_ms("until", until, END_OF_TIME))
     if span.until_ms <= span.since_ms:
-        raise InvalidRequestError.of("until", f"{until} is not after since, which is {since}")
+        end = "the end of time" if until is None else until
+        raise InvalidRequestError.of("until", f"{end} is not after since, which is {since}")
     return span
 
 

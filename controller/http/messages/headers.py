@@ -29,12 +29,14 @@ def check_host(headers: Headers, names: tuple[str, ...] | None = None) -> None:
     the name, which shows where it comes from if nobody is asked for a token. Starlette's
     `TrustedHostMiddleware` knows no addresses, refuses calls without a name, and answers no problem document.
     """
-    given = list(headers)
-    if names is not None and not any(name == b"accept-language" for name, _ in given):
-        return
-    for name, value in given:
+    is_checked, refused = names is None, None
+    for name, value in headers:
         if name == b"host" and not _is_accepted(value, names):
-            raise errors.MisdirectedRequestError(value.decode("latin-1"))
+            refused = value
+        elif name == b"accept-language":
+            is_checked = True
+    if is_checked and refused is not None:
+        raise errors.MisdirectedRequestError(refused.decode("latin-1"))
 
 
 def check_origin(scope: Scope) -> None:

@@ -114,7 +114,7 @@ def test_a_browser_calls_an_open_service_by_an_address_or_a_name_that_was_given(
     settings: ServeSettings, path: str
 ) -> None:
     """A page of another site may have its own name mean the machine of the service."""
-    is_open = {"insecure": True, "browser_hosts": "Gauge.example,other.example"}
+    is_open = {"insecure": True, "browser_hosts": "other.example, Gauge.example"}
     with called_in_process(settings.model_copy(update=is_open)) as client:
 
         def status(host: str, **headers: str) -> int:
