@@ -10,14 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
-
-
-class Part(NamedTuple):
-    """What there is of a part of the repo."""
-
-    lines: Counter[str]
-    names: Counter[str]
 
 
 def _git(*arguments: str) -> str:
@@ -36,28 +28,32 @@ def _names(text: str) -> Iterator[str]:
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _count(revision: str, files: list[str]) -> Part:
-    """Count what the files have at a revision, by the folder that they are in."""
-    part = Part(Counter(), Counter())
+def _count_names(revision: str, files: list[str]) -> Counter[str]:
+    """Count the names that modules have at a revision, by the folder that they are in."""
     there = set(_git("ls-tree", "-r", "--name-only", revision).splitlines())
+    names = Counter[str]()
     for file in there.intersection(files):
-        text, folder = _git("show", f"{revision}:{file}"), file.partition("/")[0]
-        part.lines[folder] += text.count("\n")
         if file.endswith(".py"):
-            part.names[folder] += sum(1 for _ in _names(text))
-    return part
+            names[_folder(file)] += sum(1 for _ in _names(_git("show", f"{revision}:{file}")))
+    return names
+
+
+def _folder(file: str) -> str:
+    return file.partition("/")[0]
 
 
 def main(base: str) -> None:
     """Print a table of the folders that changed since a revision."""
     begin = _git("merge-base", base, "HEAD").strip()
-    files = _git("diff", "--name-only", "--no-renames", begin, "HEAD").splitlines()
-    before, after = _count(begin, files), _count("HEAD", files)
+    changed = _git("diff", "--numstat", "--no-renames", begin, "HEAD").splitlines()
+    rows = [row.split("\t") for row in changed if not row.startswith("-")]  # no binary files
+    files, lines = [file for _, _, file in rows], Counter[str]()
+    for added, removed, file in rows:
+        lines[_folder(file)] += int(added) - int(removed)
+    before, after = _count_names(begin, files), _count_names("HEAD", files)
     print(f"{'since ' + begin[:8]:20}{'lines':>8}{'names':>8}")
-    for folder in sorted(before.lines | after.lines):
-        lines = after.lines[folder] - before.lines[folder]
-        names = after.names[folder] - before.names[folder]
-        print(f"{folder:20}{lines:>+8}{names:>+8}")
+    for folder in sorted(lines):
+        print(f"{folder:20}{lines[folder]:>+8}{after[folder] - before[folder]:>+8}")
 
 
 if __name__ == "__main__":
