@@ -34,14 +34,16 @@ def play(url: str, stream: str, seconds: float) -> int:
             gateway.note_time(stood, {0: 0})
         nine: TimeReporter | None = None
         ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > -_STEP_S:
+        while (left := ends - time.monotonic()) > 0:
             for gateway in others:
                 gateway.note_time(_now(), {0: 0})
-            seven.note_time(stood if left > 0 else _now(), {0: 0})
+            seven.note_time(stood, {0: 0})
             if nine is None and left < seconds / 4:
                 nine = start(9)
                 nine.open()
             time.sleep(_STEP_S)
+        seven.note_time(_now(), {0: 0})
+        time.sleep(_STEP_S)
         if nine is not None:
             nine.note_time(_now(), {0: 0})
         client.wait_until(stood + 1)
