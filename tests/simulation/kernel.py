@@ -16,6 +16,7 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from typing import Any
@@ -181,9 +182,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self._active.remove(node)
 
     def end(self) -> None:
-        """Close the loop; what is left ends without anybody hearing of it."""
+        """Close the loop, and let what is left end now: at the end of the process it would be told."""
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+            for _ in range(9):
+                with suppress(Exception, asyncio.CancelledError):  # or it waits once more
+                    task.get_coro().close()
+                    break
         self._graves.clear()
         self._ready.clear()
         self._scheduled.clear()

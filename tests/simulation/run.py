@@ -8,13 +8,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 from unittest import mock
 
 import anyio.to_thread
+from fastapi.telemetry import _runtime
 
 from controller.background import maintenance
 from controller.database import failures
@@ -168,13 +169,17 @@ async def _play(world: World, course: scenario.Course, verdict: Verdict) -> None
         verdict.faults += [*world.ledger.troubles, f"nothing to judge: {error!r}"]
 
 
-def _in_place_of_threads(loop: SimulatedLoop) -> AbstractContextManager[object]:
-    """Run what anyio would run in a thread as all others."""
+@contextmanager
+def _in_place_of_threads(loop: SimulatedLoop) -> Iterator[None]:
+    """Run what anyio would run in a thread as all others, also where FastAPI has bound it."""
 
     async def run_sync(work: Callable[..., Any], *args: Any, **_options: Any) -> Any:
         return await loop.run_in_executor(None, work, *args)
 
-    return mock.patch.object(anyio.to_thread, "run_sync", run_sync)
+    with ExitStack() as patches:
+        for module in (anyio.to_thread, _runtime):
+            patches.enter_context(mock.patch.object(module, "run_sync", run_sync))
+        yield
 
 
 class _Log(logging.Handler):
