@@ -1,10 +1,14 @@
 """Which extra of the distribution brings a package that is missing, and imports that wait."""
 
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
+from pkgutil import get_data
 from typing import Any
+
+_IN_STUB = re.compile(r"^from (\S+) import (\w+) as", re.MULTILINE)
 
 
 def how_to_install(extra: str) -> str:
@@ -49,27 +53,25 @@ def needs_extra(what: str, *, extra: str) -> Iterator[None]:
 
 
 def on_demand(
-    package: str, names: Mapping[str | None, Mapping[str, str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make ``__getattr__`` and ``__dir__`` of a package that imports when a name is asked for.
+    package: str, extra: str | None = None, *, unlisted: str = "", **extras: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports what is asked for.
 
-    For each extra, or None where none is needed, there are names and the modules that define
-    them.
+    Its stub has the names, each on a line of its own. What a module needs is in ``extra``, or where
+    ``extras`` has its last name, there. Names of the module ``unlisted`` are not in ``__all__``.
     """
-    places = {
-        name: (module, extra)
-        for extra, modules in names.items()
-        for name, module in modules.items()
-    }
+    stub = (get_data(package, "__init__.pyi") or b"").decode()  # also from an archive
+    places = {name: module for module, name in _IN_STUB.findall(stub)}
     known = vars(sys.modules[package])
 
     def find(name: str) -> Any:  # noqa: ANN401 (whatever the module defines)
         if name not in places:
             msg = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(msg, name=name)
-        module, extra = places[name]
-        with needs_extra(f"{package}.{name}", extra=extra) if extra else nullcontext():
-            known[name] = getattr(import_module(module), name)
+        needed = extras.get(places[name].rpartition(".")[2], extra)
+        with needs_extra(f"{package}.{name}", extra=needed) if needed else nullcontext():
+            known[name] = getattr(import_module(places[name]), name)
         return known[name]
 
-    return find, lambda: sorted({*known, *places})
+    listed = sorted(name for name, module in places.items() if module != unlisted)
+    return find, lambda: sorted({*known, *places}), listed

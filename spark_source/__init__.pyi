@@ -1,0 +1,46 @@
+from spark_source.data_source import TidegaugeDataSource as TidegaugeDataSource
+from spark_source.errors import CheckpointError as CheckpointError
+from spark_source.errors import DataLossError as DataLossError
+from spark_source.errors import EventTimeOutOfRangeError as EventTimeOutOfRangeError
+from spark_source.errors import GuessedWatermarkError as GuessedWatermarkError
+from spark_source.errors import InvalidOptionError as InvalidOptionError
+from spark_source.errors import LoadError as LoadError
+from spark_source.errors import MissingColumnError as MissingColumnError
+from spark_source.errors import NoWatermarkError as NoWatermarkError
+from spark_source.errors import OutputError as OutputError
+from spark_source.errors import ReplacedTableError as ReplacedTableError
+from spark_source.errors import SparkSourceError as SparkSourceError
+from spark_source.errors import StateStoreError as StateStoreError
+from spark_source.errors import TableTakenError as TableTakenError
+from spark_source.errors import TouchedLoadError as TouchedLoadError
+from spark_source.errors import UnclearDelayError as UnclearDelayError
+from spark_source.errors import UnfollowedTableError as UnfollowedTableError
+from spark_source.errors import UnfollowedTopicError as UnfollowedTopicError
+from spark_source.errors import UnknownColumnsError as UnknownColumnsError
+from spark_source.errors import WrongCheckpointError as WrongCheckpointError
+from spark_source.errors import WrongPythonError as WrongPythonError
+from spark_source.frames.append import append_to_table as append_to_table
+from spark_source.frames.append import commit_options as commit_options
+from spark_source.frames.follow import follow as follow
+from spark_source.frames.late import in_open_window as in_open_window
+from spark_source.frames.late import split_late as split_late
+from spark_source.frames.watermark import plain as plain
+from spark_source.frames.watermark import read_stream as read_stream
+from spark_source.frames.watermark import watermarked as watermarked
+from spark_source.frames.write import as_events as as_events
+from spark_source.frames.write import write_stream as write_stream
+from spark_source.home import quick_start as quick_start
+from spark_source.operators import Outputs as Outputs
+from spark_source.operators.process import process as process
+from spark_source.operators.windowed import windowed as windowed
+from spark_source.processing import count as count
+from spark_source.processing import max as max  # noqa: A004
+from spark_source.processing import mean as mean
+from spark_source.processing import min as min  # noqa: A004
+from spark_source.processing import session as session
+from spark_source.processing import sliding as sliding
+from spark_source.processing import sum as sum  # noqa: A004
+from spark_source.processing import tumbling as tumbling
+from spark_source.progress.listener import ProgressListener as ProgressListener
+from spark_source.progress.report import QueryReport as QueryReport
+from spark_source.progress.report import query_report as query_report
