@@ -232,59 +232,43 @@ def test_each_of_many_reports_needs_the_role_in_its_own_scope(house: House) -> N
     assert [one.get("code", one["status"]) for one in results] == [*streams.values()]
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", ""])
-def test_nobody_is_exposed_by_accident(host: str) -> None:
-    with pytest.raises(ExposedError) as refused:
-        check_exposure(ServeSettings(host=host))
-    said = str(refused.value)
-    assert (
-        f"listening on {host or 'all addresses'} without authentication would let anybody"
-        in said
-    )
-    assert "--insecure" in said
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost"])
-def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
-    check_exposure(ServeSettings(host=host))
-
-
 IN_THE_CLEAR = (
     "tokens are sent unencrypted unless a proxy in front of the service terminates TLS"
 )
+ANYBODY = "no authentication: anybody who reaches 0.0.0.0 may read, write and delete"
+ALL_ADDRESSES = {"host": "0.0.0.0"}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", ""])
+def test_nobody_is_exposed_by_accident(host: str) -> None:
+    listens = f"listening on {host or 'all addresses'} without authentication"
+    with pytest.raises(ExposedError, match=f"{listens} would let anybody.*--insecure"):
+        check_exposure(ServeSettings(host=host))
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("given", "is_local", "said"),
     [
-        (
-            {"insecure": True},
-            ["no authentication: anybody who reaches 0.0.0.0 may read, write and delete"],
-        ),
-        ({"tokens": "t"}, [IN_THE_CLEAR]),
-        ({"tokens": "t", "tls_certificate": "c"}, []),
+        ({}, True, []),
+        ({"host": "127.0.0.2"}, True, []),
+        ({"host": "localhost"}, True, []),
+        ({"insecure": True}, False, []),
+        ({"tokens": "t"}, False, []),
+        (ALL_ADDRESSES | {"insecure": True}, False, [ANYBODY]),
+        (ALL_ADDRESSES | {"tokens": "t"}, False, [IN_THE_CLEAR]),
+        (ALL_ADDRESSES | {"tokens": "t", "tls_certificate": "c"}, False, []),
     ],
 )
-def test_exposed_on_purpose_or_with_tokens_it_serves_and_says_so(
-    caplog: pytest.LogCaptureFixture, settings: dict[str, object], said: list[str]
+def test_a_service_says_what_exposes_it_and_checks_names_where_only_its_machine_calls(
+    caplog: pytest.LogCaptureFixture,
+    given: dict[str, object],
+    said: list[str],
+    *,
+    is_local: bool,
 ) -> None:
-    check_exposure(ServeSettings.model_validate({"host": "0.0.0.0", **settings}))
-    assert caplog.messages == said
-
-
-@pytest.mark.parametrize(
-    ("settings", "checked"),
-    [
-        ({}, True),
-        ({"host": "0.0.0.0"}, False),
-        ({"tokens": "t"}, False),
-        ({"insecure": 1}, False),
-    ],
-)
-def test_names_are_checked_where_callers_are_let_in_for_being_on_this_machine(
-    settings: dict[str, object], *, checked: bool
-) -> None:
-    assert is_for_this_machine(ServeSettings.model_validate(settings)) is checked
+    settings = ServeSettings.model_validate(given)
+    check_exposure(settings)
+    assert (is_for_this_machine(settings), caplog.messages) == (is_local, said)
 
 
 def test_the_document_says_what_each_call_needs(house: House) -> None:

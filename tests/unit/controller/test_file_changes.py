@@ -11,19 +11,23 @@ from tidegauge.errors import TidegaugeError
 
 
 class Reader:
-    """Reads a file that says nothing wrong unless it says so."""
+    """Reads a file that says nothing wrong unless it says so, or is not there."""
 
     def __init__(self, path: Path) -> None:
         self.taken: list[str] = []
         self.path = path
+        self.written_meanwhile: str | None = None
+        """What somebody writes into the file while it is read."""
         self.rereading = Rereading(
             path, read=self._read, take=self.taken.append, kept="the former stays"
         )
 
     def _read(self) -> str:
-        text = self.path.read_text()
+        text = self.path.read_text() if self.path.exists() else "bad: it is not there"
         if text.startswith("bad"):
             raise TidegaugeError(text)
+        if self.written_meanwhile is not None:
+            self.path.write_text(self.written_meanwhile)
         return text
 
     def look(self, times: int = 1) -> list[str]:
@@ -35,7 +39,8 @@ class Reader:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "file"
+    path = tmp_path / "folder" / "file"
+    path.parent.mkdir()
     path.write_text("first")
     return path
 
@@ -45,7 +50,6 @@ def test_a_change_is_taken_once_when_it_was_seen_twice(file: Path) -> None:
     assert reader.look(3) == []
     file.write_text("second")
     assert reader.look() == []
-    assert reader.look() == ["second"]
     assert reader.look(3) == ["second"]
 
 
@@ -54,7 +58,10 @@ def test_a_file_that_goes_on_changing_is_left_alone(file: Path) -> None:
     for text in ("s", "se", "sec"):
         file.write_text(text)
         assert reader.look() == []
-    assert reader.look() == ["sec"]
+    reader.written_meanwhile = "second"
+    assert reader.look() == []
+    reader.written_meanwhile = None
+    assert reader.look(2) == ["second"]
 
 
 def _cure(file: Path, former: os.stat_result) -> os.stat_result:
@@ -102,4 +109,19 @@ def test_a_problem_is_told_once_until_it_is_another_or_comes_again(
         "bad; the former stays",
         "bad again; the former stays",
         "bad again; the former stays",
+    ]
+
+
+def test_a_file_that_is_there_again_unchanged_ends_its_problem_in_the_log(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    reader, folder = Reader(file), file.parent
+    folder.rename(folder.with_name("elsewhere"))
+    reader.look(4)
+    folder.with_name("elsewhere").rename(folder)
+    assert reader.look(4) == []
+    assert caplog.messages == [
+        "bad: it is not there; the former stays",
+        f"{file} can be read again, unchanged",
     ]

@@ -1,24 +1,18 @@
 """Who calls, by the token that is shown, while the file of tokens changes."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
-from controller.access.callers import ANYBODY, Caller, Role
+from controller.access.callers import Caller
 from controller.access.guard import Guard
 from controller.access.tokens import (
-    TokenFileError,
     append_token,
     new_token,
     parse_grants,
-    read_tokens,
 )
-from tidegauge.errors import ForbiddenError, UnauthenticatedError
+from tidegauge.errors import UnauthenticatedError
 
 PATH = "/v1/streams"
 
@@ -51,19 +45,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "tokens.toml"
 
 
-def test_without_a_file_everybody_may_do_everything() -> None:
-    assert Guard(None).identify(PATH, []) is ANYBODY
-    ANYBODY.check(Role.OPERATE, "flights")
-
-
-def test_a_token_is_known_by_the_name_it_was_made_with(file: Path) -> None:
-    token = _add(file, "gateway", "flights:read,write")
-    caller = _identify(Guard(file), token)
-    assert caller.name == "gateway"
-    assert caller.roles("flights") == {Role.READ, Role.WRITE}
-    assert caller.roles("rides") == set()
-
-
 def test_the_scheme_may_be_written_in_any_case_and_another_one_shows_nothing(
     file: Path,
 ) -> None:
@@ -75,16 +56,6 @@ def test_the_scheme_may_be_written_in_any_case_and_another_one_shows_nothing(
     assert _refusal(guard, "") == "unknown"
     assert _refusal(guard, token + "x") == "unknown"
     assert _refusal(guard, token[:-1]) == "unknown"
-
-
-def test_no_role_includes_another_and_those_everywhere_hold_in_named_scopes_too() -> None:
-    grants = {"*": frozenset([Role.READ]), "flights": frozenset([Role.OPERATE])}
-    caller = Caller("ops", grants)
-    assert caller.roles("flights") == {Role.READ, Role.OPERATE}
-    assert caller.roles("rides") == {Role.READ}
-    with pytest.raises(ForbiddenError) as refused:
-        caller.check(Role.WRITE, "flights")
-    assert (refused.value.token_name, refused.value.role) == ("ops", "write")
 
 
 def test_a_token_expires_also_after_it_was_seen(file: Path) -> None:
@@ -133,113 +104,6 @@ def test_a_header_seen_while_the_file_is_read_again_is_not_remembered(
     monkeypatch.setattr("controller.access.guard.read_tokens", read_while_it_is_shown)
     _look_twice(guard)
     assert _refusal(guard, token) == "unknown"
-
-
-@pytest.mark.parametrize("broken", ["[[token]]\nname =", "[[token]]\nname = 'x'\n", "\xff"])
-def test_a_file_that_cannot_be_read_leaves_the_former_tokens_in_force(
-    file: Path, broken: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    token = _add(file, "gateway", "flights:read")
-    guard = Guard(file)
-    file.write_bytes(broken.encode("latin-1"))
-    _look_twice(guard)
-    _look_twice(guard)
-    assert _identify(guard, token).name == "gateway"
-    assert [one.levelname for one in caplog.records] == ["ERROR"]
-    assert f"tokens in {file}" in caplog.text
-    file.unlink()
-    _look_twice(guard)
-    assert _identify(guard, token).name == "gateway"
-
-
-@contextmanager
-def _as_nobody() -> Iterator[Path]:
-    """Go on without the rights of root, which reads everything; yields a folder of one's own."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(65534)
-    try:
-        with TemporaryDirectory() as folder:
-            yield Path(folder)
-    finally:
-        os.seteuid(before)
-
-
-def test_tokens_are_read_again_as_soon_as_that_is_permitted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with _as_nobody() as folder:
-        file = folder / "tokens.toml"
-        token = _add(file, "withdrawn", "flights:read")
-        guard = Guard(file)
-        fresh = folder / "fresh.toml"
-        fresh.write_text("# nobody\n")
-        fresh.chmod(0o000)
-        fresh.rename(file)
-        for _ in range(3):
-            _look_twice(guard)
-        assert _identify(guard, token).name == "withdrawn"
-        assert [one.levelname for one in caplog.records] == ["ERROR"]
-        assert "Permission denied; the tokens read before stay in force" in caplog.text
-        file.chmod(0o644)
-        _look_twice(guard)
-        assert _refusal(guard, token) == "unknown"
-
-
-def test_a_folder_that_may_be_looked_into_again_ends_the_trouble_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO")
-    with _as_nobody() as outer:
-        folder = outer / "folder"
-        folder.mkdir()
-        file = folder / "tokens.toml"
-        _add(file, "gateway", "flights:read")
-        guard = Guard(file)
-        folder.chmod(0o000)
-        _look_twice(guard)
-        folder.chmod(0o700)
-        _look_twice(guard)
-    assert [one.levelname for one in caplog.records] == ["ERROR", "INFO"]
-    assert caplog.messages[1] == f"{file} can be read again, unchanged"
-
-
-def test_a_file_that_is_written_anew_withdraws_nothing_meanwhile(file: Path) -> None:
-    tokens = {name: _add(file, name, "flights:read") for name in ("first", "second")}
-    whole = file.read_text()
-    guard = Guard(file)
-    for part in ("", whole[: whole.rindex("[[token]]")], whole):
-        file.write_text(part)
-        guard.check()
-        for name, token in tokens.items():
-            assert _identify(guard, token).name == name
-
-
-def test_a_file_that_changes_while_it_is_read_is_not_taken(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = _add(file, "gateway", "flights:read")
-    whole = file.read_text()
-    guard = Guard(file)
-    file.write_text("")
-    guard.check()
-
-    def read_before_it_is_whole(path: Path) -> dict[bytes, Caller]:
-        found = read_tokens(path)
-        path.write_text(whole)
-        return found
-
-    with monkeypatch.context() as patched:
-        patched.setattr("controller.access.guard.read_tokens", read_before_it_is_whole)
-        guard.check()
-    assert _identify(guard, token).name == "gateway"
-    _look_twice(guard)
-    assert _identify(guard, token).name == "gateway"
-
-
-def test_a_service_does_not_start_with_a_file_that_cannot_be_read(file: Path) -> None:
-    with pytest.raises(TokenFileError, match="No such file"):
-        Guard(file)
 
 
 def test_what_is_remembered_of_headers_is_bounded(
