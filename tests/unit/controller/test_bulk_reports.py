@@ -1,13 +1,11 @@
 """Many reports in one request are answered each on its own, in order, and counted."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from controller.configuration import ServeSettings
 from tests.service.in_process import called_in_process
@@ -17,7 +15,6 @@ LIMIT, REPORT_LIMIT = 400_000, 65_536
 HERE, THERE, WIDE = "bulk/a", "bulk/b", "bulk/wide"
 MOST = 10_000
 NOW = 1_700_000_000_000
-REQUESTS = "tidegauge_http_request_duration_seconds"
 
 
 def _report(stream: object = HERE, **changes: object) -> dict[str, object]:
@@ -42,20 +39,14 @@ GOOD = _report()
 PLACED = {
     # malformed, in its place
     "null": (_text(GOOD, None), [200, 422]),
-    "empty object": (_text({}, GOOD), [422, 200]),
-    "a number for a stream": (_text(GOOD, _report(stream=1)), [200, 422]),
     "a list for a stream": (_text(GOOD, _report(stream=["x"])), [200, 422]),
     "scalars, lists": (_text(1, "x", [], GOOD, True, 1.5), [422] * 3 + [200] + [422] * 2),
-    "nothing readable": (_text(None, {}), [422, 422]),
     "a bad name": (_text(_report("none"), GOOD, _report("-/x")), [422, 200, 422]),
     "no such stream": (_text(_report("bulk/none"), GOOD, None), [404, 200, 422]),
-    "no writer": (_text({"stream": HERE, "time": NOW}, GOOD), [422, 200]),
     "a bad writer": (_text(_report(writer="-"), GOOD), [422, 200]),
     "an unknown field": (_text(_report(x=1), GOOD), [422, 200]),
     "another stream of the name": (_text(_report(stream_id="x"), GOOD), [409, 200]),
-    "only another stream of the name": (_text(_report(stream_id="x")), [409]),
     "an older time": (_text(_report(time=NOW - 1), GOOD), [409, 200]),
-    "a time as text": (_text(_report(time=str(NOW)), GOOD), [200, 200]),
     "RFC 3339": (_text(_report(time="2023-11-14T22:13:20Z"), GOOD), [200, 200]),
     "a bad position": (_text(_report(position={"0": 1.5}), GOOD), [422, 200]),
     "a report nested deeply": (_of_here(f'"time": {"[" * 500}{"]" * 500}'), [200, 422]),
@@ -76,7 +67,6 @@ PLACED = {
         for number in ("-1", '"-1"', "-9223372036854775808", "1.0", "true")
     },
     # streams of both, and malformed ones between them
-    "both": (_text(GOOD, _report(THERE), GOOD), [200, 200, 200]),
     "both and malformed": (
         _text(
             None, GOOD, {}, _report(THERE), _report("bulk/none"), _report(THERE, time="x"), 7
@@ -86,23 +76,6 @@ PLACED = {
     # the list
     "an empty list": (_text(), []),
     "as many as may be": (_text(GOOD, *[None] * (MOST - 1)), [200] + [422] * (MOST - 1)),
-}
-WHOLE = {
-    "one too many": _text(GOOD, *[None] * MOST),
-    "one too many that name a stream": _text(*[{"stream": HERE}] * (MOST + 1)),
-    "an unknown field above": _text(GOOD, x=1),
-    "an unknown field above, and malformed": _text(GOOD, None, x=1),
-    "no reports": b"{}",
-    "null for reports": b'{"reports": null}',
-    "reports twice": b'{"reports": [null], "reports": []}',
-    "reports twice, the first a number": b'{"reports": 1, "reports": []}',
-    "nothing": b"",
-    "cut off": _text(GOOD)[:-1],
-    "more behind it": _text(GOOD) + b"x",
-    "NaN": _of_here('"time": NaN'),
-    "Infinity": _of_here('"time": Infinity'),
-    "NaN, and then a number": _of_here(f'"time": NaN, "time": {NOW}, "position": {{}}'),
-    "half a character": _of_here(r'"stream_id": "\ud800", "time": 1'),
 }
 
 
@@ -138,36 +111,6 @@ def test_a_body_without_a_length_is_read(client: httpx.Client) -> None:
     assert _statuses(_ask(client, [body[:50], body[50:]])) == [200, 422]
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_what_is_refused_whole_counts_as_one_report(client: httpx.Client, name: str) -> None:
-    before = _counts(client)
-    assert _ask(client, WHOLE[name]).status_code == 422
-    counted = {("reports", "invalid_request"): 1, ("requests", "/v1/note-times"): 1}
-    assert _counts(client) - before == counted
-
-
-@pytest.mark.parametrize(
-    ("entries", "place"),
-    [
-        (b"{}, NaN", "(byte 17)"),
-        (b"{}, x", "line 1 column 18"),
-        (b"{},\n\n{x", "line 3 column 2"),
-    ],
-)
-def test_what_is_no_json_is_refused_with_its_place(
-    client: httpx.Client, entries: bytes, place: str
-) -> None:
-    (error,) = _ask(client, b'{"reports": [%s]}' % entries).json()["errors"]
-    assert error["field"] == "body"
-    assert place in error["message"]
-
-
-def test_too_many_reports_are_refused_with_how_many_may_be_sent(client: httpx.Client) -> None:
-    answer = _ask(client, WHOLE["one too many"])
-    message = "10001 are too many; send them in parts of at most 10000"
-    assert answer.json()["errors"] == [{"field": "reports", "message": message}]
-
-
 def test_a_report_that_is_ambiguous_or_too_large_is_refused_in_its_place_in_short(
     client: httpx.Client,
 ) -> None:
@@ -190,42 +133,3 @@ def test_a_large_report_among_many_is_taken_if_it_is_plain(client: httpx.Client)
     twice = large.replace('"4999"', '"4998"')
     answer = _ask(client, f'{{"reports": [{large}, {small}, {twice}]}}')
     assert _statuses(answer) == [200, 200, 422]
-
-
-@pytest.mark.parametrize(
-    ("asked", "outcome"),
-    [
-        ({"method": "PUT"}, None),
-        ({"headers": {"content-type": "text/plain"}}, "unsupported_media_type"),
-        (
-            {"headers": {"content-type": "application/json", "content-encoding": "gzip"}},
-            "unsupported_content_encoding",
-        ),
-        ({"content": [b" " * LIMIT, b" "]}, "body_too_large"),
-        ({"method": "PUT", "content": [b" " * LIMIT, b" "]}, None),
-    ],
-)
-def test_a_call_that_is_refused_whatever_is_in_it_is_counted_by_its_code(
-    client: httpx.Client, asked: dict[str, Any], outcome: str | None
-) -> None:
-    before = _counts(client)
-    assert _ask(client, **({"content": _text(GOOD, None)} | asked)).is_error
-    expected = {("requests", "/v1/note-times"): 1}
-    if outcome is not None:
-        expected["reports", outcome] = 1
-    assert _counts(client) - before == expected
-
-
-Counts = Counter[tuple[str, str]]
-
-
-def _counts(client: httpx.Client) -> Counts:
-    """Read the counters of reports, by outcome, and those of requests, by route."""
-    counts: Counts = Counter()
-    for family in text_string_to_metric_families(client.get("/metrics").text):
-        for name, labels, value, *_ in family.samples:
-            if name == "tidegauge_reports_total":
-                counts["reports", labels["outcome"]] = int(value)
-            if name == f"{REQUESTS}_count" and labels["route"] != "/metrics":
-                counts["requests", labels["route"]] += int(value)
-    return counts

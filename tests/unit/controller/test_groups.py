@@ -4,7 +4,7 @@ What a change of the state may do is checked by `test_group_laws`, and by a mode
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,12 @@ import pytest
 from controller.background import maintenance
 from controller.configuration import ServeSettings
 from controller.log.compaction import Compactor
-from reader_client import (
-    AsyncReader,
-    AsyncReaderGroup,
-    AsyncStreamClient,
-    StreamClient,
-    TimeWindow,
-)
 from tests.patience import until, wait_until
 from tests.service.api import Api, Open
 from tests.service.in_process import in_process
 from tests.service.problems import check_problem
-from tests.simulation.quiet import QuietWorld
 
 NOW = 1_700_000_000_000
-HEARTBEAT_S = 0.1
 OF_READERS = {"heartbeat_ms": 100, "dead_after_ms": 200}
 
 
@@ -116,37 +107,6 @@ def test_a_group_starts_in_one_way_and_within_its_own_streams(
     assert problem.get("errors", [{"field": None}])[0]["field"] == field
 
 
-def test_a_bare_position_is_refused_with_the_streams_that_it_lacks(stream: Api) -> None:
-    (error,) = check_problem(_create(stream, start_cut={"0": 1}), *INVALID)["errors"]
-    assert error == {
-        "field": "start_cut",
-        "message": '{"0": 1} is not a position for each stream; send an object such as '
-        '{"scope/stream": {"0": 40, "1": 12}}',
-    }
-
-
-def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Api) -> None:
-    problem = check_problem(_create(stream, heartbeat_ms=5_000, dead_after_ms=1_000), *INVALID)
-    assert "heartbeat_ms, 5000: make it longer" in problem["detail"]
-
-
-@pytest.mark.parametrize(
-    ("starts", "position"),
-    [
-        ({}, {"0": 0, "1": 0}),
-        ({"start_time": NOW + 1_000}, {"0": 10, "1": 10}),
-        ({"cut": {"0": 10**12}}, {"0": 10**12, "1": 0}),
-    ],
-)
-def test_a_group_on_an_external_log_starts_at_a_time_or_a_cut(
-    external: Api, starts: dict[str, Any], position: dict[str, int]
-) -> None:
-    if "cut" in starts:
-        starts = {"start_cut": {external.name: starts["cut"]}}
-    answer = _create(external, **starts).raise_for_status()
-    assert answer.json()["state"]["unassigned"] == {external.name: position}
-
-
 def test_where_an_external_log_ends_is_for_the_caller_to_say_until_it_has_ended(
     external: Api,
 ) -> None:
@@ -155,36 +115,6 @@ def test_where_an_external_log_ends_is_for_the_caller_to_say_until_it_has_ended(
     external.post("seal", position={"0": 20, "1": 20})
     for cut in ({"0": -1}, {"2": 0}, {"0": 21}):
         check_problem(_create(external, start_cut={external.name: cut}), *BEYOND)
-
-
-@pytest.mark.parametrize(
-    ("start", "position", "read"),
-    [
-        ({}, {0: 0}, ["a", "b", "c", "d"]),
-        ({"start": "latest"}, {0: 2, 1: 1, 2: 1}, []),
-        ({"start_time": NOW + 1_500}, {0: 2, 1: 0, 2: 0}, ["c", "d"]),
-        ({"cut": {0: 1}}, {0: 1}, ["b", "c", "d"]),
-        ({"cut": {1: 1}}, {0: 2, 1: 1, 2: 0}, ["d"]),
-    ],
-)
-def test_a_group_starts_where_it_is_told_in_a_stream_that_was_scaled(
-    open_shop: Open, start: dict[str, Any], position: dict[int, int], read: list[str]
-) -> None:
-    shop = open_shop(log="embedded")
-    shop.write(("a", NOW), ("b", NOW + 1_000))
-    with StreamClient(shop.url, shop.name) as client:
-        client.split(0)
-    shop.write(("c", NOW + 2_000), ("d", NOW + 3_000))
-    if "cut" in start:
-        start = {"start_cut": {shop.name: start["cut"]}}
-    with shop.group() as group:
-        group.create([shop.name], **start)
-        assert group.position(shop.name) == position
-    found: list[str] = []
-    with shop.reader() as reader:
-        while events := reader.read_next(wait_ms=0):
-            found += [event.key for event in events]
-    assert sorted(found) == read
 
 
 def test_a_group_does_not_read_another_stream_of_the_name(stream: Api) -> None:
@@ -241,59 +171,7 @@ def test_nobody_confirms_what_was_not_written(stream: Api) -> None:
     assert window["position"] == {"0": 3, "1": 0}
 
 
-def test_the_window_over_several_streams_is_of_what_was_read_in_all_of_them(
-    open_shop: Open,
-) -> None:
-    one, two = (open_shop(log="embedded", mark_resolution_ms=0) for _ in range(2))
-    for shop, time in ((one, NOW), (one, NOW + 5_000), (two, NOW + 2_000)):
-        shop.write(("k", time))
-        shop.post("writers/w/note-time", time=time + 1_000)
-    with one.group() as group:
-        group.create([one.name, two.name])
-        windows = [group.get_time_window()]
-        with one.reader() as reader:
-            while reader.read_next(wait_ms=0, limit=1):
-                windows.append(group.get_time_window())
-            windows.append(reader.get_time_window())
-        assert windows[0] == TimeWindow(None, NOW + 3_000)
-        assert windows[-1] == TimeWindow(NOW + 3_000, None)
-        assert group.get_time_window(one.name) == TimeWindow(NOW + 6_000, None)
-
-
 # How readers share, and who is taken offline.
-
-
-def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(world: QuietWorld) -> None:
-    url, name = world.controllers[0].url, "shares/stream"
-    client, group = AsyncStreamClient(url, name), AsyncReaderGroup(url, name)
-    world.run(client.create(segments=4))
-    world.run(group.create([name], heartbeat_ms=int(HEARTBEAT_S * 1_000)))
-    readers: dict[str, AsyncReader] = {}
-
-    def owned() -> dict[str, int]:
-        state = world.run(group.describe()).state.readers
-        return {one: sum(map(len, reader.owned.values())) for one, reader in state.items()}
-
-    async def join(one: str) -> None:
-        readers[one] = AsyncReader(url, name, one)
-        await readers[one].open()
-
-    def share_out(happen: Coroutine[Any, Any, object]) -> list[int]:
-        world.run(happen)
-        world.sleep(1.5 * HEARTBEAT_S)
-        before = owned()
-        for one in sorted(readers, key=lambda one: -before.get(one, 0)):
-            assert world.run(readers[one].read_next(wait_ms=0)) == []
-        return sorted(owned().values())
-
-    assert share_out(join("a")) == [4]
-    assert share_out(join("b")) == [2, 2]
-    assert share_out(join("c")) == [1, 1, 2]
-    assert share_out(client.split(0, 3)) == [2, 2, 2]
-    assert share_out(client.merge([1, 2])) == [1, 2, 2]
-    assert share_out(readers.pop("b").close()) == [2, 3]
-    for reader in readers.values():
-        world.run(reader.close())
 
 
 def test_who_waits_takes_the_share_of_the_dead_without_being_asked_again(stream: Api) -> None:

@@ -1,33 +1,27 @@
 """What is more than the service was set to take is refused, with the setting that says so."""
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from pydantic import ValidationError
 
 from controller.configuration import ServeSettings
-from reader_client import StreamClient
 from tests.conftest import NewDatabase
-from tests.patience import PATIENCE_S, wait_until
+from tests.patience import wait_until
 from tests.service.api import Api
 from tests.service.in_process import Service, served_in_process
 from tests.service.problems import (
     EMBEDDED,
     ONE,
-    REPORT,
     TIME,
     Asked,
     Row,
     check_problem,
     rows,
 )
-from tidegauge.errors import TooManyWaitingError
 from tidegauge.wire.events import NDJSON
 
 LONG, FITS = "n" * 13, "n" * 12
@@ -149,25 +143,6 @@ def test_a_name_that_is_new_in_the_state_of_a_group(client: httpx.Client, part: 
     assert client.put(f"{GROUP}/state", json=state, headers=etag).status_code == 200
 
 
-def test_a_report_that_names_only_what_changed_is_taken(client: httpx.Client) -> None:
-    for position in ({0: 1, 1: 1}, {2: 1}):
-        report = {"time": TIME, "position": position}
-        assert client.post(f"{ONE}/writers/b/note-time", json=report).status_code == 200
-    writers = client.get(f"{ONE}/writers").json()["writers"]
-    assert writers[1]["position"] == {"0": 1, "1": 1, "2": 1}
-
-
-def test_of_many_reports_those_of_new_writers_are_refused(client: httpx.Client) -> None:
-    many = [{"stream": "tests/one", "writer": name, **REPORT} for name in "da"]
-    first, second = client.post("/v1/note-times", json={"reports": many}).json()["results"]
-    assert (first["code"], first["stream"], first["limit"]) == (
-        "too_many_writers",
-        "tests/one",
-        3,
-    )
-    assert second["status"] == 200
-
-
 @pytest.mark.parametrize(
     "path",
     ["marks?after=9", "tail?after=0:0&revision=9", "segments/0/events?start=0"],
@@ -185,30 +160,6 @@ def test_the_calls_that_wait_for_news(client: httpx.Client, path: str) -> None:
     assert client.get(f"{call}&wait_ms=1").status_code == 200
 
 
-def test_a_client_that_finds_no_seat_comes_again(
-    limited: Service, client: httpx.Client
-) -> None:
-    soon = timedelta(milliseconds=1)
-    with (
-        limited.reached_by_clients(),
-        StreamClient(limited.url, "tests/three") as patient,
-        StreamClient(limited.url, "tests/three", retry_for=soon) as hasty,
-        ThreadPoolExecutor() as pool,
-    ):
-        with _somebody_waits(client):
-            with pytest.raises(TooManyWaitingError):
-                hasty.tail(after={0: 0}, wait_ms=1)
-            refused = _refused_tails(client)
-            patient_answer = pool.submit(patient.tail, after={0: 0}, wait_ms=1)
-            wait_until(lambda: _refused_tails(client) > refused)
-        assert patient_answer.result(PATIENCE_S).tail == {0: 0}
-
-
-def _refused_tails(client: httpx.Client) -> int:
-    pattern = r'long_poll_duration_seconds_count\{route="[^"]*/tail",status="4xx"\} (\d+)'
-    return int(re.findall(pattern, client.get("/metrics").text)[0])
-
-
 @contextmanager
 def _somebody_waits(client: httpx.Client) -> Iterator[None]:
     """Take the only seat for long polls, and leave it in the end."""
@@ -218,24 +169,6 @@ def _somebody_waits(client: httpx.Client) -> Iterator[None]:
         wait_until(lambda: "\ntidegauge_long_polls 1.0\n" in client.get("/metrics").text)
         yield
         _append(client, WAITED)
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("max_name_length", 0),
-        ("max_name_length", 256),
-        ("max_position_segments", 0),
-        ("max_writers_per_stream", 0),
-        ("max_streams", 0),
-        ("max_groups", 0),
-        ("max_long_polls", -1),
-        ("max_body_bytes", 0),
-    ],
-)
-def test_a_limit_that_cannot_be(setting: str, value: int) -> None:
-    with pytest.raises(ValidationError, match=setting):
-        ServeSettings.model_validate({setting: value})
 
 
 def test_what_was_there_before_a_limit_was_lowered_goes_on(database_url: str) -> None:

@@ -80,6 +80,8 @@ def _bulk(*times: int) -> dict[str, Any]:
 
 
 NOTE, REGISTER, LEAVE = (f"one/writers/w/{call}" for call in ("note-time", "register", "leave"))
+LARGE = {"content": [b" " * 2**24] * 3, "headers": {"content-type": "application/json"}}
+GZIPPED = {"json": {}, "headers": {"content-encoding": "gzip"}}
 LINE = {"content": '{"key": "k", "value": "v"}\n', "headers": {"content-type": NDJSON}}
 
 
@@ -103,6 +105,10 @@ LINE = {"content": '{"key": "k", "value": "v"}\n', "headers": {"content-type": N
         (f"one/events?note_time={NOW}", LINE, 422, {"invalid_request": 1}),
         (f"one/events?writer=w&note_time={NOW}", {}, 415, {"unsupported_media_type": 1}),
         (MANY, _bulk(NOW, NOW - 9), 200, {"accepted": 1, "invalid_time": 1}),
+        (MANY, {"json": {"reports": [None], "x": 1}}, 422, {"invalid_request": 1}),
+        (MANY, {"content": b"{}"}, 415, {"unsupported_media_type": 1}),
+        (MANY, GZIPPED, 415, {"unsupported_content_encoding": 1}),
+        (MANY, LARGE, 413, {"body_too_large": 1}),
         (REGISTER, {}, 200, {}),
         (REGISTER, {"json": {"time": None}}, 200, {}),
         (LEAVE, {}, 200, {}),

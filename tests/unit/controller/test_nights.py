@@ -1,6 +1,5 @@
 """The calls for the morning after, on both databases: who held, when a time was complete, how event time went."""
 
-import base64
 import time
 from functools import partial
 from itertools import pairwise
@@ -65,15 +64,18 @@ def _listed(shop: Api, **query: object) -> list[dict[str, Any]]:
     return found
 
 
+def _let_go(shop: Api, time: int) -> None:
+    for writer in ("slow", "late"):
+        shop.note(writer, time)
+
+
 def test_spans_are_listed_with_the_one_that_goes_on_and_page_by_page(
     night: Api, clock: Clock
 ) -> None:
     _hold(night, clock, since=NOW)
     (current,) = _listed(night)
-    assert current["end"] is None
-    assert current["others"] == 1
-    night.note("slow", NOW + MINUTE)
-    night.note("late", NOW + MINUTE)
+    assert (current["end"], current["others"]) == (None, 1)
+    _let_go(night, NOW + MINUTE)
     _hold(night, clock, since=NOW + MINUTE)
     night.note("late", NOW + 2 * MINUTE)
     night.note("slow", NOW + 2 * MINUTE)
@@ -84,22 +86,10 @@ def test_spans_are_listed_with_the_one_that_goes_on_and_page_by_page(
     assert first["held_ms"] == pytest.approx(MINUTE, abs=6_000)
     page = night.get("holds", limit=1)
     assert page["holds"] == [second]
-    assert night.get("holds", limit=1, cursor=page["cursor"]) == {
-        **page,
-        "holds": [first],
-        "cursor": None,
-        "now_ms": pytest.approx(page["now_ms"], abs=5_000),
-    }
-    for beyond in ("9" * 23, "-1", "x"):
-        cursor = base64.urlsafe_b64encode(beyond.encode()).decode()
-        refused = night.client.get(f"{night.path}/holds", params={"cursor": cursor})
-        assert refused.status_code == 422, refused.text
+    last = night.get("holds", limit=1, cursor=page["cursor"])
+    assert (last["holds"], last["cursor"]) == ([first], None)
     assert _listed(night, until=first["until_ms"]) == [first]
     assert _listed(night, since=first["until_ms"]) == [second]
-    for path in (f"{night.path}/holds", f"{night.path}/marks/history", "/v1/holds"):
-        backwards = night.client.get(path, params={"since": str(NOW), "until": str(NOW)})
-        assert backwards.status_code == 422, path
-        assert f"{NOW} is not after since, which is {NOW}" in backwards.text
 
 
 def test_the_streams_that_were_held_are_added_up(
@@ -121,8 +111,7 @@ def test_the_streams_that_were_held_are_added_up(
     _hold(night, clock, since=NOW)
     (mine,) = held()
     assert mine["spans"] == 1
-    night.note("slow", NOW + MINUTE)
-    night.note("late", NOW + MINUTE)
+    _let_go(night, NOW + MINUTE)
     _hold(night, clock, since=NOW + MINUTE)
     (mine,) = held()
     assert mine["spans"] == 2
@@ -136,8 +125,7 @@ def test_the_streams_that_were_held_are_added_up(
 
 def test_it_is_exact_when_a_time_was_complete(night: Api, clock: Clock) -> None:
     _hold(night, clock, since=NOW)
-    night.note("slow", NOW + MINUTE)
-    night.note("late", NOW + MINUTE)
+    _let_go(night, NOW + MINUTE)
     span = _listed(night)[0]
     marks = {one["lower"]: one["marked_ms"] for one in night.get("marks")["marks"]}
     for asked, completed_ms in (
@@ -154,8 +142,7 @@ def test_it_is_exact_when_a_time_was_complete(night: Api, clock: Clock) -> None:
 def test_a_night_is_drawn_by_steps(night: Api, clock: Clock) -> None:
     since = night.get("marks")["marks"][0]["marked_ms"]
     _hold(night, clock, since=NOW)
-    night.note("slow", NOW + MINUTE)
-    night.note("late", NOW + MINUTE)
+    _let_go(night, NOW + MINUTE)
     for second in range(10):
         for writer in ("fast", "slow", "late"):
             night.note(writer, NOW + MINUTE + second * 1_000)
@@ -179,16 +166,6 @@ def test_a_night_is_drawn_by_steps(night: Api, clock: Clock) -> None:
     sealed = night.get("marks/history", since=since, step_ms=20_000)
     assert sealed["revision"] == steps["revision"]
     assert sealed["sealed_ms"] == night.get("marks")["marks"][-1]["marked_ms"]
-
-
-def test_more_steps_than_a_chart_has_are_refused_with_how_long_they_may_be(night: Api) -> None:
-    asked = {"since": str(NOW), "until": str(NOW + 86_400_000)}
-    refused = night.client.get(f"{night.path}/marks/history", params=asked)
-    assert refused.status_code == 422
-    assert "step_ms" in refused.text
-    assert "43200 or more" in refused.text
-    asked["step_ms"] = "43200"
-    assert night.client.get(f"{night.path}/marks/history", params=asked).is_success
 
 
 def test_trouble_comes_first_with_counts_and_what_is_looked_for(
@@ -217,9 +194,6 @@ def test_trouble_comes_first_with_counts_and_what_is_looked_for(
     )
     assert "content-encoding" not in plain.headers
     assert plain.json()["counts"] == ask().json()["counts"]
-    assert ask(cursor="x").status_code == 422
-    assert night.client.get("/v1/streams", params={"q": "x"}).status_code == 422
-    assert night.client.get("/v1/streams", params={"state": "held"}).status_code == 422
 
 
 def test_old_spans_go_and_those_of_a_stream_that_has_too_many(
@@ -227,8 +201,7 @@ def test_old_spans_go_and_those_of_a_stream_that_has_too_many(
 ) -> None:
     def hold(minute: int) -> None:
         _hold(night, clock, since=NOW + minute * MINUTE)
-        for writer in ("slow", "late"):
-            night.note(writer, NOW + (minute + 1) * MINUTE)
+        _let_go(night, NOW + (minute + 1) * MINUTE)
 
     async def forget(before_ms: int, most: int) -> None:
         work = partial(forget_holds, before_ms=before_ms, most=most)

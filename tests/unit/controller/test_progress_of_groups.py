@@ -1,7 +1,6 @@
 """What queries report of themselves: shown for five minutes, and bounded."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -9,8 +8,6 @@ import pytest
 
 from controller.clocks import Clocks
 from reader_client import ReaderGroup
-from spark_source import ProgressListener
-from tests.query_progress import TEN, batch_progress
 from tests.service.api import Api
 from tests.service.in_process import Service
 from tidegauge.aggregation.writers import Now
@@ -121,40 +118,3 @@ def test_a_group_that_is_made_anew_has_no_progress(api: Api) -> None:
     api.client.delete(PATH).raise_for_status()
     api.client.put(PATH, json={"streams": [STREAM]}).raise_for_status()
     assert _progress(api) is None
-
-
-def test_progress_of_no_group_is_refused_with_the_cure(api: Api) -> None:
-    answer = api.client.post("/v1/reader-groups/queries/none/progress", json=REPORTED)
-    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_group")
-    assert "PUT /v1/reader-groups/queries/none over HTTP" in answer.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"late": -1}, "late"),
-        ({"backlog": 1.5}, "backlog"),
-        ({"state_bytes": 2**63}, "state_bytes"),
-        ({"bound": "noon"}, "bound"),
-        ({"lag": 5}, "lag"),
-        ({"late_writers": {"no name": 1}}, "late_writers"),
-        ({"late_writers": {f"writer-{number}": 1 for number in range(11)}}, "late_writers"),
-    ],
-)
-def test_progress_that_cannot_be_is_refused(api: Api, wrong: Any, field: str) -> None:
-    answer = _report(api, wrong)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-    assert answer.json()["errors"][0]["field"].startswith(field)
-
-
-def test_a_listener_that_is_closed_has_reported_the_newest_batch(api: Api) -> None:
-    path = "/v1/reader-groups/demo/counts"
-    api.client.put(path, json={"streams": [STREAM]}).raise_for_status()
-    with ProgressListener(str(api.client.base_url)) as listener:
-        for _ in range(3):  # each has three late rows, two of them by a
-            event = SimpleNamespace(progress=batch_progress(x=TEN))
-            listener.onQueryProgress(event)  # type: ignore[arg-type]
-    shown = api.client.get(path).json()["progress"]
-    assert (shown["bound"], shown["late"], shown["late_writers"]) == (NOON, 9, {"a": 6})
-    assert listener.failures == 0
-    api.client.delete(path).raise_for_status()

@@ -15,10 +15,10 @@ import pytest
 
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
-from controller.http.messages.problems import dump_problem
 from tests.conftest import NewDatabase
 from tests.linked import ROOT
 from tests.service.in_process import called_in_process
+from tests.service.log_api import arrow_of
 from tests.service.problems import (
     EMBEDDED,
     EVENTS,
@@ -33,8 +33,7 @@ from tests.service.problems import (
     make_streams,
     rows,
 )
-from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.errors import PROBLEMS, problem_of
 from tidegauge.wire.events import ARROW, NDJSON
 
 pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
@@ -51,21 +50,10 @@ REPORT_LIMIT = 65_536
 LONG = "x" * 50_000
 
 NO_OBJECT = ["", "{", "[]", '"x"', "\x00", '{"time": 1} x', "\udcff", "[" * 50_000, "null"]
-POSITIONS = [
-    '{"0": 1.0}',
-    '{"0": 1e2}',
-    '{"0": NaN}',
-    '{"0": true}',
-    '{"0": 1.5}',
-    '{"x": 1}',
-    '{"0": null}',
-    "[0, 1]",
-    '[true, {"x": 1}]',
-    '"0:1"',
-    '{"0": 9223372036854775808}',
-    '{"9223372036854775808": 1}',
-    '{"0": 1, "00": 2}',
-]
+NO_OFFSETS = ["1.0", "1e2", "NaN", "true", "1.5", "null", "9223372036854775808"]
+POSITIONS = [f'{{"0": {offset}}}' for offset in NO_OFFSETS]
+POSITIONS += ['{"x": 1}', '{"9223372036854775808": 1}', '{"0": 1, "00": 2}', '"0:1"', "[0, 1]"]
+POSITIONS += ['[true, {"x": 1}]']
 ENDLESS: list[dict[str, object]] = [
     {"time": "9" * 50_000, "position": {}},
     {"time": 1, "position": {"9" * 50_000: 1}},
@@ -82,6 +70,36 @@ SETTINGS: dict[str, list[object]] = {
     "max_future_skew_ms": ["soon"],
     "max_segments": [0],
 }
+OF_HOLDS = ["OTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk=", "LTE=", "eA=="]
+"""Cursors of no span: 9999…, -1 and x."""
+NO_TABLES = ["\x1b[2J", "lake\n", "\x9b2J"]
+"""Names that cannot be printed."""
+WHOLE = [
+    {"reports": [{"stream": "a"}] * 10_001},
+    {"reports": [REPORT], "x": 1},
+    {"reports": [None], "x": 1},
+    {},
+    {"reports": None},
+    '{"reports": [null], "reports": []}',
+    '{"reports": 1, "reports": []}',
+    '{"reports": [{"time": NaN, "time": 1}]}',
+    '{"reports": [{"time": Infinity}]}',
+    r'{"reports": [{"stream_id": "\ud800", "time": 1}]}',
+]
+"""Many reports of which none is answered in its place."""
+PROGRESS: dict[str, object] = {
+    "late": -1,
+    "backlog": 1.5,
+    "state_bytes": 2**63,
+    "bound": "noon",
+    "lag": 5,
+    "late_writers": {f"writer-{number}": 1 for number in range(11)},
+}
+"""Of a query, each of which cannot be."""
+ANYHOW = {"if-match": "*"}
+TARGET = {"events_per_s": 9}
+BOTH_TARGETS, SHORT_WINDOW = TARGET | {"bytes_per_s": 1}, TARGET | {"window_ms": 1_999}
+SOON_DEAD = {"streams": ["tests/one"], "heartbeat_ms": 5_000, "dead_after_ms": 1_000}
 LINE = '{"key": "k", "value": "v"}'
 FORMS = [
     {"content-type": "text/plain"},
@@ -136,37 +154,34 @@ REFUSED: dict[str, list[Asked]] = {
     ],
     "404 unknown_writer": [
         f"POST {ONE}/writers/none/expire",
+        (f"POST {EMBEDDED}/transactions", {"writer": "stranger"}),
         *((f"POST {ONE}/writers/none/leave", b"", headers) for headers in NO_FORMS),
     ],
     "404 unknown_segment": [f"GET {EMBEDDED}/segments/7/events"],
-    "404 unknown_group": ["GET /v1/reader-groups/tests/none"],
+    "404 unknown_group: PUT /v1/reader-groups/tests/none over HTTP": [
+        "GET /v1/reader-groups/tests/none",
+        ("POST /v1/reader-groups/tests/none/progress", {"late": 1}),
+    ],
+    "404 unknown_transaction": [
+        f"GET {EMBEDDED}/transactions/none",
+        (f"POST {EMBEDDED}/transactions/none/commit", {}),
+        (f"POST {EMBEDDED}/transactions/none/segments/0/events", arrow_of([]), APPENDS),
+    ],
     "404 not_found": [
         "GET /v2/streams",
-        "GET /redoc",
         "GET /docs/assets/none.js",
-        "GET /ui/none.js",
         "GET /ui/../front_page.py",
         f"POST {ONE}/shrink",
-        f"GET {ONE}/",
         f"GET {EVENTS}/",
-        "GET /healthz/",
-        "GET /docs/",
         "GET /v1/streams/",
         f"POST {NOTE}/",
-        "POST /v1/note-times/",
         "GET /v1/streams//one",
         "GET /v1/streams/te%2Fsts/one",
         "POST /v2/streams/tests/one/writers/w/note-time",
         "POST /v1/streams//one/writers/w/note-time",
         f"POST {ONE}/readers/w/note-time",
-        "POST /v1/reader-groups/tests/one/readers/r/note-time",
     ],
     "405 method_not_allowed": [
-        "POST /",
-        "POST /v1/streams",
-        f"GET {NOTE}",
-        "PATCH /v1/note-times",
-        f"PUT {ONE}/marks",
         f"PUT /v1/streams/tests/{LONG}/marks",
         f"GET {ONE}/writers/{LONG}/note-time",
     ],
@@ -174,6 +189,20 @@ REFUSED: dict[str, list[Asked]] = {
         f"GET {ONE}/marks/at?position=7:1",
         f"GET {ONE}/marks/at?position=0:-1",
         f"GET {EMBEDDED}/tail?after=0:-1",
+    ],
+    "409 immutable_setting": [
+        (f"PATCH {ONE}", wanted, ANYHOW) for wanted in ({"segments": 4}, {"log": "embedded"})
+    ],
+    "428 precondition_required": [(f"PATCH {ONE}", {"min_writers": 1})],
+    "409 log_is_external": [
+        (f"PATCH {ONE}", {"scaling": TARGET}, ANYHOW),
+        (f"POST {ONE}/events", LINE, LINES),
+        (f"POST {ONE}/segments/0/events", arrow_of([]), APPENDS),
+        f"GET {ONE}/segments/0/events",
+        (f"POST {ONE}/scale", {"seal": [0], "ranges": [[0, 0.5], [0.5, 1]]}),
+        (f"PUT {TWO}", {"log": "external", "scaling": {"events_per_s": 9}}),
+        (f"POST {ONE}/transactions", {"writer": "w"}),
+        (f"POST {ONE}/truncate", {"cut": {"0": 0}}),
     ],
     "409 stream_replaced": [
         f"GET {ONE}?stream_id=another",
@@ -183,29 +212,21 @@ REFUSED: dict[str, list[Asked]] = {
     ],
     "422 invalid_request: is not a valid name; use ASCII letters": [
         "GET /v1/streams/tests/-bad",
-        "GET /v1/streams/t%20t/one",
         "GET /v1/streams/t%00t/one",
         "GET /v1/streams/tests/one%0A",
-        "DELETE /v1/reader-groups/tests/%00",
         f"GET /v1/streams/tests/{'x' * 256}",
         "POST /v1/streams/tests/one/writers/%C3%A4/note-time",
         "POST /v1/streams/tests/one/writers/_w/register",
-        "GET /v1/streams/-bad/one/watermark",
         ("POST /v1/streams/-bad/one/writers/w/note-time", b""),
     ],
     "422 invalid_request: this call has no such parameter": [
         f"GET {ONE}/marks?unknown=1",
         f"POST {NOTE}?unknown=1",
-        f"POST {NOTE}?unknown",
         f"POST {NOTE}?stream_ID=1",
         "POST /v1/note-times?unknown=1",
         f"POST {REGISTER}?unknown=1",
-        f"POST {ONE}/seal?unknown",
-        f"DELETE {ONE}?unknown=1",
         f"GET {EVENTS}?unknown=1",
-        "GET /v1/reader-groups?unknown=1",
         "GET /healthz?unknown=1",
-        "GET /metrics?unknown=1",
     ],
     "422 invalid_request": [
         f"GET {ONE}/marks?limit=0",
@@ -216,6 +237,10 @@ REFUSED: dict[str, list[Asked]] = {
         f"GET {ONE}/writers?cursor=L29uZQ==",
         f"GET {ONE}/writers?state=sleeping",
         f"GET {ONE}/marks/at",
+        *(f"GET {ONE}/holds?cursor={beyond}" for beyond in OF_HOLDS),
+        "GET /v1/streams?order=trouble&cursor=x",
+        "GET /v1/streams?q=x",
+        "GET /v1/streams?state=held",
         f"GET {ONE}/marks/at?time=1&position=0:1",
         f"GET {ONE}/marks/at?position=0-1",
         *(
@@ -239,34 +264,28 @@ REFUSED: dict[str, list[Asked]] = {
         *((f"POST {NOTE}", f'{{"time": {TIME}, "position": {one}}}') for one in POSITIONS),
         *((f"POST {NOTE}", body) for body in ENDLESS),
         *((f"PUT {TWO}", {name: one}) for name, given in SETTINGS.items() for one in given),
+        (f"PUT {TWO}", {"log": "embedded", "table": "s3://lake/hourly"}),
+        *((f"PUT {TWO}", {"log": "external", "table": one}) for one in NO_TABLES),
         (f"POST {NOTE}", '{"time": {"x": [1, null]}, "position": {}}'),
         (f"POST {NOTE}", f'{{"time": {TIME}}}'),  # a report of an external log has a position
         (f"POST {LEAVE}", "[true]"),
         (f"POST {ONE}/seal", '{"position": true}'),
         (f"POST {MANY}", '{"reports": {"x": null}}'),
+        *((f"POST {MANY}", body) for body in WHOLE),
         (f"POST {MANY}", '{"reports": [' + "[" * 50_000),
         (f"PUT {GROUP}", '{"streams": {"x": true}}'),
+        *((f"POST {GROUP}/progress", {name: one}) for name, one in PROGRESS.items()),
+        *(
+            (f"POST {EMBEDDED}/transactions", {"writer": "w", "timeout_ms": one})
+            for one in (999, 86_400_001)
+        ),
     ],
-    "422 invalid_request: after: Input should be greater than or equal to 0, not -1": [
-        f"GET {ONE}/marks?after=-1"
+    "422 invalid_request: send either cut or time": [
+        (f"POST {EMBEDDED}/truncate", body) for body in ({}, {"cut": {"0": 1}, "time": 1})
     ],
-    "422 invalid_request: limit: Input should be less than or equal to 1000, not 1001": [
-        f"GET {ONE}/marks?limit=1001"
-    ],
-    "422 invalid_request: wait_ms: Input should be less than or equal to 30000, not 30001": [
-        f"GET {ONE}/marks?wait_ms=30001"
-    ],
-    "422 invalid_request: segments: Input should be less than or equal to 10000, not 10001": [
-        (f"PUT {TWO}", {"segments": 10_001})
-    ],
-    "422 invalid_request: log: Input should be 'embedded' or 'external'": [
-        (f"PUT {TWO}", {"log": "kafka"})
-    ],
-    "422 invalid_request: greater than or equal to 1, not 0; null waits for ever": [
-        (f"PUT {TWO}", {"aggregation_timeout_ms": 0})
-    ],
-    "422 invalid_request: equal to 1, not -7; null keeps marks as long as the events": [
-        (f"PUT {TWO}", {"mark_retention_ms": "-7"})
+    "422 invalid_request: 1 is not after since, which is 1": [
+        f"GET {path}?since=1&until=1"
+        for path in (f"{ONE}/holds", f"{ONE}/marks/history", "/v1/holds")
     ],
     "422 invalid_request: twice in one object; send it once": [
         (f"POST {NOTE}", '{"time": 1, "time": 2, "position": {}}'),
@@ -274,7 +293,6 @@ REFUSED: dict[str, list[Asked]] = {
         (f"POST {NOTE}", '{"time": "1", "position": {}, "position": {"0": 1}}'),
         (f"POST {LEAVE}", '{"time": 1, "time": 2, "position": {}}'),
         (f"PUT {TWO}", '{"segments": 1, "segments": 2}'),
-        (f"POST {MANY}", '{"reports": [], "reports": []}'),
     ],
     "422 invalid_request: : this call has no such field": [
         (f"POST {NOTE}", {"time": 1, "positon": {"0": 1}}),
@@ -351,6 +369,31 @@ REFUSED: dict[str, list[Asked]] = {
         for origin in ORIGINS
     ],
 }
+SAID: list[tuple[str, object, str]] = [
+    (f"GET {ONE}/marks?after=-1", None, "after: Input should be greater than or equal to 0, "),
+    (f"GET {ONE}/marks?limit=1001", None, "limit: Input should be less than or equal to 1000"),
+    (f"GET {ONE}/marks?wait_ms=30001", None, "less than or equal to 30000, not 30001"),
+    (f"GET {ONE}/marks/history?since=0&until=86400000", None, "43200 or more"),
+    (f"PUT {TWO}", {"segments": 10_001}, "segments: Input should be less than or equal to 1"),
+    (f"PUT {TWO}", {"log": "kafka"}, "log: Input should be 'embedded' or 'external'"),
+    (f"PUT {TWO}", {"aggregation_timeout_ms": 0}, "to 1, not 0; null waits for ever"),
+    (f"PUT {TWO}", {"mark_retention_ms": "-7"}, "null keeps marks as long as the events"),
+    (f"PUT {TWO}", {"scaling": "auto"}, 'scaling: should be "fixed" or a policy, such as {"'),
+    (f"PUT {TWO}", {"scaling": {}}, "scaling.policy: give one target, events_per_s or bytes"),
+    (f"PUT {TWO}", {"scaling": BOTH_TARGETS}, "scaling.policy: give one target, events_per_s"),
+    (f"PUT {TWO}", {"scaling": {"events_per_s": 0}}, "scaling.policy.events_per_s: Input shou"),
+    (f"PUT {TWO}", {"scaling": SHORT_WINDOW}, "greater than or equal to 2000, not 1999"),
+    (f"PUT {TWO}", {"scaling": TARGET | {"rate": 2}}, "scaling.policy.rate: this call has no"),
+    (f"PUT {TWO}", {"scaling": TARGET | {"min_segments": 65}}, "it, or raise max_segments"),
+    (f"PUT {GROUP}", {"streams": ["tests/one"], "start_cut": {"0": 1}}, "object such as"),
+    (f"PUT {GROUP}", SOON_DEAD, "heartbeat_ms, 5000: make it longer"),
+    (f"POST {MANY}", {"reports": [None] * 10_001}, "send them in parts of at most 10000"),
+    (f"POST {MANY}", '{"reports": [{}, NaN]}', "(byte 17)"),
+    (f"POST {MANY}", '{"reports": [{}, x]}', "line 1 column 18"),
+    (f"POST {MANY}", '{"reports": [{},\n\n{x]}', "line 3 column 2"),
+]
+"""What a call is told: a part of the text with the value, the bound or the cure."""
+REFUSED |= {f"422 invalid_request: {text}": [(call, body)] for call, body, text in SAID}
 ANSWERED: dict[str, list[Asked]] = {
     "200": [
         f"POST {NOTE}?&",
@@ -466,25 +509,6 @@ def test_an_encoding_that_is_refused_is_named_with_the_one_that_is_taken(
     document = check_problem(answer, 415, "unsupported_content_encoding")
     assert document["content_encoding"] == "gzip"
     assert answer.headers["accept-encoding"] == "identity"
-
-
-def test_how_far_a_writer_is_behind_fits_64_bits(client: httpx.Client) -> None:
-    stream = "/v1/streams/tests/apart"
-    settings = {"log": "external", "segments": 1, "max_future_skew_ms": None}
-    client.put(stream, json=settings).raise_for_status()
-    for writer, time in (("first", -(2**63)), ("last", END_OF_TIME - 1)):
-        report = {"time": time, "position": {}}
-        client.post(f"{stream}/writers/{writer}/note-time", json=report).raise_for_status()
-    first, last = client.get(f"{stream}/writers").json()["writers"]
-    assert (first["behind_ms"], last["behind_ms"]) == (END_OF_TIME, 0)
-
-
-def test_a_position_comes_back_from_a_document_as_it_was() -> None:
-    refused = InvalidPositionError(0, 3, "nobody has read it", {0: 1, 7: 40})
-    read_back = problem_of(json.loads(dump_problem(refused)))
-    assert isinstance(read_back, InvalidPositionError)
-    assert read_back.stored_position == {0: 1, 7: 40}
-    assert str(read_back) == str(refused)
 
 
 def test_what_the_proxy_of_scopes_says_is_an_error_of_the_clients() -> None:

@@ -21,10 +21,7 @@ from tests.service.in_process import Service
 from tests.service.log_api import LogApi, numbered
 from tests.service.log_service import LogService, serving
 from tidegauge.errors import (
-    SegmentLimitError,
-    TopologyChangedError,
     UnavailableError,
-    UnknownStreamSegmentError,
 )
 from tidegauge.wire.streams import ChangeStream, ScaleStream, ScalingInfo
 
@@ -48,25 +45,6 @@ def _segments(log: LogApi) -> list[tuple[Any, ...]]:
         )
         for segment in described
     ]
-
-
-def test_a_split_and_a_merge_seal_segments_at_their_tails(log: LogApi) -> None:
-    log.create()
-    log.register()
-    log.append(numbered(0, 3), 1)
-    split = _scale(log, [0], HALVES, topology_revision=0)
-    assert [segment["number"] for segment in split["segments"]] == [1, 2]
-    assert split["topology"] == log.client.get(log.path).json()["topology"]
-    log.append(numbered(3, 2), 1, segment=2)
-    merged = _scale(log, [1, 2], [[0, 1]])
-    assert merged["topology"]["revision"] == 2
-    assert _segments(log) == [
-        (0, 0.0, 1.0, [], 3),
-        (1, 0.0, 0.5, [0], 0),
-        (2, 0.5, 1.0, [0], 2),
-        (3, 0.0, 1.0, [1, 2], None),
-    ]
-    assert log.tail() == {"0": 3, "1": 0, "2": 2, "3": 0}
 
 
 def test_a_sealed_segment_refuses_what_was_not_stored_and_names_its_successors(
@@ -162,35 +140,12 @@ def test_a_scaling_of_an_older_topology_is_refused(log: LogApi) -> None:
     assert "revision 0 was asked for; the topology of stream" in refused["detail"]
 
 
-def test_a_client_raises_what_cannot_be_scaled_and_does_not_scale_twice(log: LogApi) -> None:
-    log.create(max_segments=2)
+def test_a_client_does_not_split_twice_nor_into_nothing(log: LogApi) -> None:
+    log.create()
     with StreamClient(log.url, log.name) as client:
-        scaled = client.split(0)
-        assert client.split(0) == scaled
-        with pytest.raises(UnknownStreamSegmentError):
-            client.split(7)
-        with pytest.raises(TopologyChangedError) as changed:
-            client.split(0, 3)
-        assert changed.value.topology_revision == 1
+        assert client.split(0) == client.split(0)
         with pytest.raises(ValueError, match="parts=0"):
             client.split(1, 0)
-        with pytest.raises(SegmentLimitError) as limited:
-            client.split(1)
-        assert (limited.value.segments, limited.value.limit) == (3, 2)
-        assert [segment.number for segment in client.merge([2, 1]).segments] == [3]
-
-
-def test_an_external_log_and_a_sealed_stream_are_not_scaled(log: LogApi) -> None:
-    policy = {"scaling": {"events_per_s": 9}}
-    created = log.client.put(log.path, json=policy | {"log": "external"})
-    log.create(log="external")
-    changed = log.client.patch(log.path, json=policy, headers={"if-match": "*"})
-    for refused in (log.json(created), log.json(changed), _scale(log, [0], HALVES)):
-        assert refused["code"] == "log_is_external"
-    log.client.delete(log.path).raise_for_status()
-    log.create()
-    log.post("seal")
-    assert _scale(log, [0], HALVES)["code"] == "stream_sealed"
 
 
 @pytest.fixture
@@ -246,37 +201,6 @@ def test_where_a_time_starts_costs_the_same_number_of_queries_behind_many_scalin
     finally:
         event.remove(Engine, "before_cursor_execute", remember)
     assert len(asked) == 2  # the last time is reached nowhere, and memory says so
-
-
-@pytest.mark.parametrize(
-    ("scaling", "refusal"),
-    [
-        ("auto", 'scaling: should be "fixed" or a policy, such as {"events_per_s": 1000}'),
-        ({}, "scaling.policy: give one target, events_per_s or bytes_per_s"),
-        (
-            {"events_per_s": 1, "bytes_per_s": 1},
-            "scaling.policy: give one target, events_per_s or bytes_per_s",
-        ),
-        (
-            {"events_per_s": 0},
-            "scaling.policy.events_per_s: Input should be greater than or equal to 1, not 0",
-        ),
-        (
-            {"events_per_s": 9, "window_ms": 1_999},
-            "scaling.policy.window_ms: Input should be greater than or equal to 2000, not 1999",
-        ),
-        ({"events_per_s": 9, "rate": 2}, "scaling.policy.rate: this call has no such field"),
-        (
-            {"events_per_s": 9, "min_segments": 65},
-            "scaling.policy.min_segments: 65 is above the limit of growing segments, 64: lower it, or raise max_segments",
-        ),
-    ],
-)
-def test_settings_that_are_wrong_are_refused_with_the_value_and_the_cure(
-    log: LogApi, scaling: object, refusal: str
-) -> None:
-    refused = log.json(log.client.put(log.path, json={"scaling": scaling}))
-    assert (refused["status"], refused["detail"]) == (422, refusal)
 
 
 def test_a_policy_comes_and_goes_by_patch_and_leaves_other_settings_alone(log: LogApi) -> None:
