@@ -78,15 +78,13 @@ class LogService:
         segment: int,
         sequence: int,
         events: list[Event],
-        *,
-        append_time: int = APPEND_MS,
     ) -> AppendOutcome:
         batch = batch_of(events)
         outcome = await self._do(
             appending.append_arrow,
             state=self.state,
             segment=segment,
-            events=encode_chunks(batch, writer=writer, append_time=append_time),
+            events=encode_chunks(batch, writer=writer, append_time=APPEND_MS),
             times=EventTimes.of(batch),
             writer=writer,
             incarnation=incarnation,

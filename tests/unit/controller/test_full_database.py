@@ -1,30 +1,21 @@
 """A database that is full refuses what it cannot store, loses nothing, and is held against nobody."""
 
 import asyncio
-import random
-from functools import partial
-from secrets import token_hex
 from typing import Any
 
 import httpx
 import pytest
 
-from controller import factory
-from controller.background import maintenance
-from controller.clocks import ListeningClock
 from controller.configuration import LEAST_DATABASE_BYTES, ServeSettings
-from tests.patience import until
-from tests.service.in_process import in_process, served_in_process
-from tests.service.log_api import LogApi
+from tests.service.in_process import in_process
 from tests.service.problems import check_problem
 
-ONE, FILLER = "/v1/streams/tests/one", "/v1/streams/tests/filler"
+ONE = "/v1/streams/tests/one"
 EXTERNAL = {"log": "external", "segments": 1, "mark_interval_ms": 0, "mark_resolution_ms": 0}
 FULL = (
     "the database has no room: its disk is full (free some of it), or --max-database-bytes is "
     "reached (raise it, or delete streams)"
 )
-NDJSON = {"content-type": "application/x-ndjson"}
 
 
 pytestmark = pytest.mark.only_on("sqlite", "the size of a PostgreSQL database is bounded there")
@@ -95,77 +86,11 @@ def test_reports_are_refused_and_memory_equals_the_disk(
     }
 
 
-def test_appends_are_refused_and_what_is_stored_stays(database_url: str) -> None:
-    settings = ServeSettings(database_url=database_url, max_database_bytes=2_000_000)
-    value = random.Random(1).randbytes(50_000)
-    with (
-        served_in_process(settings) as service,
-        LogApi(service.url, transport=service) as log,
-    ):
-        log.create()
-        log.register()
-        sequence = 1
-        while "next_offset" in (answer := log.append([("a", sequence, value)], sequence)):
-            sequence += 1
-        assert (answer["status"], answer["code"]) == (503, "unavailable")
-        assert log.append([("a", sequence, value)], sequence)["code"] == "unavailable"
-        assert log.append([("a", 1, value)], sequence - 1)["duplicate"] is True
-        assert log.tail() == {"0": sequence - 1}
-        assert [time for _, time, _ in log.events()] == list(range(1, sequence))
-
-
 def test_the_least_size_that_can_be_set_is_enough_to_be_served(database_url: str) -> None:
     settings = ServeSettings(database_url=database_url, max_database_bytes=LEAST_DATABASE_BYTES)
 
     async def scene() -> None:
         async with in_process(settings) as (_, client):
             assert (await client.get("/readyz")).is_success
-
-    asyncio.run(scene())
-
-
-def test_time_in_which_reports_cannot_be_stored_is_charged_to_nobody(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such a database may take a stamp of listening time, and refuse a report."""
-    now_ms = 5_000
-    monkeypatch.setattr(
-        factory, "ListeningClock", partial(ListeningClock, monotonic_ms=lambda: now_ms)
-    )
-    monkeypatch.setattr(maintenance, "_PERIOD_S", 3_600)  # it would make room
-    settings = ServeSettings(database_url=database_url, max_database_bytes=400_000)
-
-    async def let_pass(listening: ListeningClock, milliseconds: int) -> None:
-        nonlocal now_ms
-        now_ms += milliseconds
-        await until(lambda: listening.stamp_age_ms == 0)
-
-    async def fill(client: httpx.AsyncClient, size: int) -> None:
-        answer = httpx.Response(200)
-        while answer.is_success:
-            event = f'{{"key": "k", "value": "{token_hex(size // 2)}"}}'
-            answer = await client.post(f"{FILLER}/events", content=event, headers=NDJSON)
-
-    async def scene() -> None:
-        async with in_process(settings) as (app, client):
-            listening = app.parts.clocks.listening
-            for path, wanted in ((ONE, EXTERNAL), (FILLER, {})):
-                (await client.put(path, json=wanted)).raise_for_status()
-            for size in (20_000, 500):
-                await fill(client, size)
-            await let_pass(listening, 250)
-            number = 0
-            while (await _report(client, f"{number}-{'x' * 200}", 1)).is_success:
-                number += 1
-            before = listening.now_ms()
-            for _ in range(5):
-                await let_pass(listening, 900)
-                refused = await _report(client, f"{number}-{'x' * 200}", 1)
-                assert refused.status_code == 503
-            assert listening.now_ms() == before
-            (await client.delete(FILLER)).raise_for_status()
-            while listening.now_ms() < before + 500:
-                await let_pass(listening, 250)
-            assert (await _report(client, "w", 1)).is_success
 
     asyncio.run(scene())

@@ -61,12 +61,6 @@ async def test_a_batch_that_is_sent_twice_at_once_is_stored_once(database_url: s
         assert (await log.read(0))[1] == numbered(0, 2)
 
 
-def test_an_empty_batch_notes_its_time(log: LogApi) -> None:
-    noted = append_batch(log, 1, [], note_time=TIME)
-    assert (noted["position"], noted["watermark"]) == ({}, TIME)
-    assert append_batch(log, 2, transactions=[], note_time=TIME + 1)["watermark"] == TIME + 1
-
-
 def test_an_unknown_writer_becomes_known_as_if_it_had_registered(log: LogApi) -> None:
     log.note_time(TIME, "other", position={})
     assert append_batch(log, 1, numbered(0, 1, key=KEYS[0]))["duplicate"] is False
@@ -165,20 +159,6 @@ def test_the_last_number_is_returned_before_every_other_check(log: LogApi) -> No
     for query in ({"incarnation": incarnation}, {"note_time": "when?"}, {}):
         repeated = append_batch(log, 3, transactions=["no-such"], **query)
         assert (repeated["duplicate"], repeated["last"]) == (True, 3)
-
-
-def test_the_last_number_outlives_a_restart_and_the_writer(serve: Serve) -> None:
-    with serve() as log:
-        log.create(writer_retention_ms=0)
-        append_batch(log, 3, numbered(0, 1), note_time=TIME)
-        append_batch(log, 1, [], writer="other", note_time=TIME + 9)
-        log.client.post(f"{log.path}/writers/job/leave", json={})
-        log.note_time(TIME + 10, "other")
-        assert [one["writer"] for one in _writers(log)] == ["other"]
-    with serve() as log:
-        assert append_batch(log, 3, numbered(0, 1))["duplicate"] is True
-        assert append_batch(log, 4, numbered(1, 1))["duplicate"] is False
-        assert log.events() == numbered(0, 2)
 
 
 @pytest.mark.only_on("sqlite", "callers are known before any database")

@@ -1,28 +1,12 @@
 """NDJSON appends: routing, one transaction with the report, idempotency keys."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.service.log_api import LogApi
-from tidegauge.names import key_hash
 
 LINE = '{"key": "a", "event_time": 1, "value": "x"}\n'
-
-
-def test_lines_are_routed_by_key_and_keep_their_order(log: LogApi) -> None:
-    log.create(segments=2)
-    lines = "".join(
-        f'{{"key": "k{n % 7}", "event_time": {n}, "value": "{n}"}}\r\n' for n in range(100)
-    )
-    position = log.append_lines(lines)["position"]
-    expected: dict[int, list[int]] = {0: [], 1: []}
-    for n in range(100):
-        expected[int(key_hash(f"k{n % 7}") * 2)].append(n)
-    assert position == {str(number): len(times) for number, times in expected.items()}
-    for number, times in expected.items():
-        assert [time for _, time, _ in log.events(number)] == times
 
 
 def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
@@ -66,15 +50,6 @@ def test_a_wrong_line_is_named_and_nothing_is_appended(
     assert [error["field"] for error in answer["errors"]] == ["line 3"]
     assert message in answer["errors"][0]["message"]
     assert log.tail() == {"0": 0}
-
-
-def test_a_note_with_the_append_covers_its_events(log: LogApi) -> None:
-    log.create()
-    answer = log.append_lines(LINE * 3, writer="w", note_time=1_000)
-    assert answer["position"] == {"0": 3}
-    assert answer["watermark"] == 1_000
-    marks = log.json(log.client.get(f"{log.path}/marks"))["marks"]
-    assert [(mark["lower"], mark["cut"]) for mark in marks] == [(1_000, {"0": 3})]
 
 
 @pytest.mark.parametrize(
@@ -160,14 +135,6 @@ def test_an_idempotency_key_gets_its_answer_also_after_the_stream_is_sealed(
     log.client.post(f"{log.path}/seal").raise_for_status()
     assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
     assert log.append_lines(LINE, key="two")["code"] == "stream_sealed"
-
-
-def test_of_requests_that_race_with_one_idempotency_key_one_is_stored(log: LogApi) -> None:
-    log.create()
-    with ThreadPoolExecutor(16) as threads:
-        answers = list(threads.map(lambda _: log.append_lines(LINE, key="one"), range(64)))
-    assert [answer["position"] for answer in answers] == [{"0": 1}] * 64
-    assert log.tail() == {"0": 1}
 
 
 def test_a_refused_request_does_not_use_its_idempotency_key_up(log: LogApi) -> None:

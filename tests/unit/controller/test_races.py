@@ -1,16 +1,13 @@
-"""What happens between the steps of a read, an append, a sweep of marks, or work in the background."""
+"""What happens between the steps of a read, an append, or work in the background."""
 
 import asyncio
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from controller.background.maintenance import Maintenance
-from controller.background.purging import Pace
-from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
 from controller.log.compaction import Compactor
 from controller.streams import lifecycle, reading
@@ -18,13 +15,9 @@ from tests.service.in_process import in_process
 from tests.service.log_api import numbered
 from tests.service.log_service import LogService, run_with, stored_events
 from tidegauge.errors import UnavailableError, UnknownStreamError
-from tidegauge.names import StreamName
-from tidegauge.retention import Tier
 
 NOW = 1_700_000_000_000
-ONE, GROUPS = "/v1/streams/tests/one", "/v1/reader-groups/tests"
-EVERYTHING = Tier(age_ms=-1, step_ms=None)
-"""All marks are old, also those of this millisecond, and none of them is kept."""
+ONE = "/v1/streams/tests/one"
 
 
 @pytest.fixture
@@ -142,48 +135,6 @@ async def _create(client: httpx.AsyncClient, **settings: object) -> None:
 async def _note(client: httpx.AsyncClient, time: int, position: dict[str, int]) -> None:
     report = {"time": time, "position": position}
     (await client.post(f"{ONE}/writers/w/note-time", json=report)).raise_for_status()
-
-
-async def _create_group(client: httpx.AsyncClient, name: str, at: int) -> None:
-    wanted = {"streams": ["tests/one"], "start_cut": {"tests/one": {"0": at}}}
-    (await client.put(f"{GROUPS}/{name}", json=wanted)).raise_for_status()
-
-
-async def _move_group(client: httpx.AsyncClient, name: str, at: int) -> None:
-    read = await client.get(f"{GROUPS}/{name}/state")
-    state = read.json() | {"unassigned": {"tests/one": {"0": at}}}
-    match = {"if-match": read.headers["etag"]}
-    moved = await client.put(f"{GROUPS}/{name}/state", json=state, headers=match)
-    moved.raise_for_status()
-
-
-@pytest.mark.parametrize(
-    ("write", "name", "kept"),
-    [(_move_group, "slow", [33, 50]), (_create_group, "new", [10, 33, 50])],
-    ids=["moves", "is created"],
-)
-def test_marks_that_a_group_comes_to_need_while_they_are_swept_stay(
-    database_url: str, write: Any, name: str, kept: list[int]
-) -> None:
-    async def scene() -> None:
-        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
-            await _create(client)
-            for at in range(1, 51):
-                await _note(client, NOW + at, {"0": at})
-            await _create_group(client, "slow", at=10)
-            database = app.parts.database
-
-            async def change_later(work: Any) -> Any:
-                await write(client, name, at=33)
-                return await database.change(work)
-
-            late: Any = SimpleNamespace(read=database.read, change=change_later)
-            sweeper = Sweeper(app.parts.registry, late, (EVERYTHING,), Pace(rest=0))
-            assert await sweeper.sweep(app.parts.registry.get(StreamName("tests", "one")))
-            marks = (await client.get(f"{ONE}/marks", params={"limit": 100})).json()["marks"]
-            assert [mark["revision"] for mark in marks] == kept
-
-    asyncio.run(scene())
 
 
 def test_a_position_is_looked_up_while_a_partition_is_added(

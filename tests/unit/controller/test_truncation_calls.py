@@ -9,7 +9,7 @@ from sqlalchemy import Table, func, select
 
 from controller.background import maintenance, purging, retention
 from controller.background.purging import Pace, Purger
-from controller.schema import chunks, marks, streams
+from controller.schema import marks, streams
 from controller.streams import reading as reading_log
 from controller.streams.truncation import truncate_at_cut
 from reader_client import ReaderGroup, StreamClient
@@ -21,7 +21,6 @@ from tests.service.sessions import connected
 from tidegauge.errors import (
     EventsNeededError,
     InvalidRequestError,
-    LogIsExternalError,
     TruncatedError,
 )
 
@@ -70,27 +69,6 @@ def stored_rows(service: Service, table: Table) -> int:
         return connection.scalar(query) or 0
 
 
-def test_what_lies_before_the_cut_is_gone_and_the_rest_is_read_as_before(
-    log: LogApi, client: StreamClient
-) -> None:
-    fill(log)
-    assert client.describe().first_cut == {0: 0}
-    assert client.truncate(cut={0: 35}).first_cut == {0: 35}
-    refused = log.refused_read(start=34)
-    assert (refused["code"], refused["status"]) == ("truncated", 410)
-    assert (refused["segment"], refused["offset"], refused["first_offset"]) == (0, 34, 35)
-    read = [
-        event["event_time"]
-        for events in client.read(0, 35, 100)
-        for event in events.batch.to_pylist()
-    ]
-    assert read == list(range(35, 100))
-    body = log.read()  # whole chunks, from the first that is not gone
-    assert (body.first_offset, body.table.num_rows) == (30, 70)
-    assert client.describe().first_cut == client.tail().first_cut == {0: 35}
-    assert client.tail().tail == {0: 100}
-
-
 def test_no_event_at_or_above_the_time_goes(log: LogApi, client: StreamClient) -> None:
     log.create()
     log.register()
@@ -101,18 +79,13 @@ def test_no_event_at_or_above_the_time_goes(log: LogApi, client: StreamClient) -
 
 
 @pytest.mark.only_on("sqlite", "refused before any database")
-def test_an_external_log_is_truncated_by_its_owner_and_others_at_a_cut_or_a_time(
+def test_how_long_an_external_log_is_kept_is_for_its_owner_to_say(
     log: LogApi, client: StreamClient
 ) -> None:
     log.create(log="external")
-    with pytest.raises(LogIsExternalError):
-        client.truncate(cut={0: 0})
     with pytest.raises(InvalidRequestError, match="its owner decides how long events are kept"):
         client.configure(retention={"age_ms": 1})
     assert client.describe().first_cut is None
-    for body in ({}, {"cut": {"0": 1}, "time": 1}):
-        answer = log.json(log.client.post(f"{log.path}/truncate", json=body))
-        assert answer["errors"] == [{"field": "cut", "message": "send either cut or time"}]
 
 
 def test_what_a_group_or_its_checkpoint_needs_goes_only_by_force(
@@ -146,47 +119,6 @@ def test_earliest_is_the_first_cut_and_no_group_starts_before_it(
     group.create([log.name])
     assert group.position(log.name) == {0: 35}
     assert group.get_time_window(log.name).lower == 30
-
-
-def test_a_reader_raises_once_and_goes_on_at_the_first_offset(
-    log: LogApi, client: StreamClient, group: ReaderGroup
-) -> None:
-    fill(log)
-    group.create([log.name])
-    with log.reader() as reader:
-        assert len(reader.read_next(limit=10)) == 10
-        client.truncate(cut={0: 35}, force=True)
-        assert group.get_time_window(log.name).lower is None
-        with pytest.raises(TruncatedError) as raised:
-            reader.read_next()
-        assert (raised.value.offset, raised.value.first_offset) == (10, 35)
-        assert group.get_time_window(log.name).lower == 30
-        assert reader.read_next()[0].offset == 35
-        assert reader.read_next(wait_ms=0) == []
-        assert group.get_time_window(log.name).lower == 100
-
-
-def test_a_segment_that_is_gone_as_a_whole_is_passed_over(
-    log: LogApi, client: StreamClient, group: ReaderGroup
-) -> None:
-    fill(log)
-    group.create([log.name])
-    client.split(0)
-    log.append_lines(
-        "".join(f'{{"key": "{key}", "event_time": 5, "value": ""}}\n' for key in "abcdefgh")
-    )
-    tail = client.tail().tail
-    assert client.truncate(cut={0: 100}, force=True).first_cut == {1: 0, 2: 0}
-    cut = {1: tail[1], 2: 0}
-    assert client.truncate(cut=cut, force=True).first_cut == cut
-    assert log.refused_read(segment=0, start=99)["first_offset"] == 100
-    assert client.topology()[0].sealed_length == 100
-    assert log.start_of(0) == {"1": tail[1], "2": 0}
-    with log.reader() as reader:
-        with pytest.raises(TruncatedError):
-            reader.read_next()
-        events = [event for _ in range(2) for event in reader.read_next(wait_ms=0)]
-        assert [event.segment for event in events] == [2] * tail[2]
 
 
 def test_a_read_that_comes_to_truncated_events_ends_there_and_the_next_raises(
@@ -239,17 +171,6 @@ def test_retention_lets_go_what_no_group_needs(
     assert client.configure(retention=None).config.retention is None
 
 
-def test_retention_goes_through_segments_that_were_split(
-    log: LogApi, client: StreamClient
-) -> None:
-    fill(log)
-    client.split(0)
-    log.append_lines("".join(f'{{"key": "{key}", "value": ""}}\n' for key in "abcdefgh"))
-    tail = client.tail().tail
-    client.configure(retention={"age_ms": 1})
-    wait_until(lambda: client.describe().first_cut == {1: tail[1], 2: tail[2]})
-
-
 @pytest.mark.parametrize("is_split", [False, True])
 def test_retention_keeps_as_many_bytes_and_always_what_came_last(
     log: LogApi, client: StreamClient, *, is_split: bool
@@ -266,25 +187,3 @@ def test_retention_keeps_as_many_bytes_and_always_what_came_last(
     log.append_lines('{"key": "a", "value": ""}')
     last = {1: 0, 2: 0} if is_split else {0: 3}
     wait_until(lambda: client.describe().first_cut == last)
-
-
-@pytest.mark.only_on("sqlite", "about the pages of its file")
-def test_the_space_of_truncated_events_is_used_again(
-    service: Service, log: LogApi, client: StreamClient
-) -> None:
-    log.create()
-    log.register()
-
-    def pages() -> int:
-        with connected(service.app.process.settings.database_url) as connection:
-            count: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        return count
-
-    sizes = []
-    for sequence in range(1, 13):
-        log.append([("k", sequence, INCOMPRESSIBLE)], sequence)
-        if sequence % 4 == 0:
-            sizes.append(pages())
-            client.truncate(cut={0: sequence})
-            wait_until(lambda: stored_rows(service, chunks) == 0)
-    assert sizes[2] <= sizes[0] + 100  # the same megabytes three times, and some bookkeeping
