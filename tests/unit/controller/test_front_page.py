@@ -11,7 +11,6 @@ import pytest
 from controller.configuration import ServeSettings
 from controller.http import front_page
 from tests.service.in_process import called_in_process
-from tests.tokens import Tokens
 from tidegauge.explain.states import LABELS
 
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -94,19 +93,6 @@ def test_all_that_the_page_names_is_there_and_named_from_where_it_is(
     assert len(named) > 12
     for name in named:
         assert client.get(f"/{name}").is_success, name
-
-
-def test_the_page_needs_no_token_and_a_wrong_one_does_not_matter(
-    settings: ServeSettings, tmp_path: Path
-) -> None:
-    guarded = {"insecure": True, "tokens": Tokens(tmp_path).file}
-    with called_in_process(settings.model_copy(update=guarded)) as client:
-        assert client.get("/", headers={"host": "gauge.example", **GERMAN}).is_success
-        for headers in ({}, {"authorization": "Bearer tg_no"}):
-            for path in ("/", "/docs", "/ui/app.js"):
-                assert client.get(path, headers=HTML | headers).is_success
-            assert client.get("/", headers=headers).json()["version"]
-            assert client.get("/v1/streams", headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/", "/ui/app.js", "/v1/streams"])

@@ -55,27 +55,6 @@ def _served(settings: ServeSettings) -> Iterator[Api]:
         yield api
 
 
-def test_readiness_names_the_database(api: Api, database_url: str) -> None:
-    with connected(database_url) as connection:
-        stored_id = connection.exec_driver_sql("SELECT id FROM identity").scalar_one()
-    named = api.client.get("/readyz").headers["tidegauge-database"].split()
-    assert (named[0], len(named)) == (stored_id, 1 if "sqlite" in database_url else 3)
-
-
-def test_many_may_ask_at_once_again_and_again(database_url: str) -> None:
-    async def scene() -> list[str]:
-        async with in_process(ServeSettings(database_url=database_url)) as (app, _):
-
-            async def ask_twice() -> list[str]:
-                health = app.parts.health
-                return [*await health.obstacles(), *await health.obstacles()]
-
-            one, other = await asyncio.gather(ask_twice(), ask_twice())
-            return one + other
-
-    assert asyncio.run(scene()) == []
-
-
 def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(database_url: str) -> None:
     endless = re.compile(r"a batch of changes has not come to an end for \d+\.\d s")
     with _served(ServeSettings(database_url=database_url, max_stall_ms=300)) as api:
