@@ -11,8 +11,7 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import OFTEN_LOOKING, ServerProcess
-from tests.service.api import Api
+from tests.server import OFTEN_LOOKING
 from tests.tokens import Tokens
 from tidegauge.errors import ForbiddenError
 from writer_client import AsyncWriter, Writer
@@ -75,14 +74,6 @@ def test_what_operators_do_or_others_wanted_to_is_logged_with_their_name_at_any_
         f"method=POST path={PATH}/writers/w/expire status=403 {of} writer=w",
     ]
     assert log.count("caller=") == 6
-
-
-def test_without_tokens_what_operators_do_is_logged_too(shared_server: ServerProcess) -> None:
-    with Api(shared_server.url, "audit/one") as api:
-        api.create()
-        api.post("seal", position={"0": 0})
-    said = "caller=anybody method=POST path=/v1/streams/audit/one/seal status=200"
-    assert said in shared_server.log.read_text()
 
 
 def test_a_token_shows_in_no_log_error_or_metric_of_the_service_or_a_client(

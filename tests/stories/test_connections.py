@@ -49,17 +49,6 @@ def report(at: int, *headers: str) -> bytes:
     return request(f"POST {PATH}", JSON, *headers, f"content-length: {len(body)}", body=body)
 
 
-def test_a_refused_report_is_told_so_and_the_connection_goes_on(
-    connection: Connection,
-) -> None:
-    connection.send(report(5))
-    assert connection.status() == 200
-    connection.send(report(4))
-    assert connection.answer() == (409, "invalid_time")
-    connection.send(report(6))
-    assert connection.status() == 200
-
-
 def test_a_request_in_pieces_is_answered_once_it_is_whole(connection: Connection) -> None:
     data = report(1)
     for cut in (3, 40, data.index(b"\r\n\r\n") + 4, len(data) - 1):
@@ -95,13 +84,6 @@ def test_a_wish_to_close_is_heard(server: ServerProcess, api: Api) -> None:
     with Connection(server, report(1, "connection: close")) as connection:
         assert connection.status() == 200
         assert connection.is_closed()
-
-
-def test_a_body_in_chunks_is_read(connection: Connection) -> None:
-    _, _, body = report(1).partition(b"\r\n\r\n")
-    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    connection.send(request(f"POST {PATH}", JSON, "transfer-encoding: chunked", body=chunks))
-    assert connection.status() == 200
 
 
 TOO_LARGE = (413, "body_too_large")

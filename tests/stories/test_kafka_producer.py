@@ -329,17 +329,6 @@ def test_a_topic_that_has_grown_raises_what_the_stream_may_have(make: Make) -> N
     assert shop.mark == (NOON, {"0": 0, "1": 0, "2": 1})
 
 
-def test_a_strategy_notes_by_itself(make: Make) -> None:
-    shop = make()
-    strategy = BoundedOutOfOrderness(timedelta(seconds=10))
-    soon = timedelta(milliseconds=20)
-    with shop.noting(strategy=strategy, note_interval=soon) as noting:
-        noting.produce(shop.topic, b"1", timestamp=NOON)
-        shop.reaches(NOON - 10_000)
-        noting.produce(shop.topic, b"2", event_time=NOON + MINUTE)
-        shop.reaches(NOON + 50_000)
-
-
 def test_records_below_a_noted_time_count_as_late(make: Make) -> None:
     shop = make()
     with shop.noting() as noting:

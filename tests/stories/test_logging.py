@@ -83,13 +83,6 @@ def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
     assert timestamp.endswith("Z")
 
 
-def test_text_lines_name_them_too(shared_server: ServerProcess) -> None:
-    with Api(shared_server.url, "tests/told") as api:
-        api.create()
-    said = "[info     ] stream created [controller.streams.stream] stream=tests/told\n"
-    assert said in shared_server.log.read_text()
-
-
 def test_what_uvicorn_says_has_the_same_form(in_json: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", in_json.port)) as connection:
         connection.sendall(b"nonsense\r\n\r\n")

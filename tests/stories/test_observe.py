@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from tests.kafka import create_topic, produce, quiet
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
 from tests.service.api import NOON
-from tests.service.observed import SOON, Observed, record
+from tests.service.observed import Observed, record
 
 pytestmark = pytest.mark.only_on("sqlite", "the verb knows the service only")
 
@@ -40,17 +39,6 @@ def test_partitions_note_the_least_guess_at_their_own_positions(
     assert (told["events"], told["behind"], told["sources"]) == (3, 0, 2)
     assert "this is an estimate" in warned
     assert "the writers stay members" in warned
-
-
-def test_a_partition_in_which_nothing_is_holds_nobody_at_the_end(
-    observed_of_two: Observed,
-) -> None:
-    observed_of_two.produce(record(0, NOON), record(0, NOON + 9_000))
-    observed_of_two.run(*BACKFILL)
-    assert (observed_of_two.watermark, observed_of_two.states()) == (
-        NOON + 8_000,
-        {"0": "active", "1": "left"},
-    )
 
 
 def test_a_header_names_writers_of_which_some_are_left_alone(observed: Observed) -> None:
@@ -112,68 +100,6 @@ def test_what_is_written_behind_an_open_transaction_is_waited_for_and_nobody_is_
         told["behind"] <= 1
     )  # the marker of the commit, which came after the end that it waits for
     assert observed.watermark == NOON + 2_000
-
-
-def test_the_clock_less_a_lag_goes_on_without_events(observed: Observed) -> None:
-    with observed.observing("--strategy", "lag:1m", "--idle", "never", *SOON) as process:
-        wait_until(lambda: "0" in observed.states())
-        began_ms = time.time_ns() // 1_000_000
-        observed.produce({"value": b"v"})
-        wait_until(lambda: (observed.watermark or 0) > began_ms - 60_000 + 2_000)
-        now_ms = time.time_ns() // 1_000_000
-        assert (observed.watermark or 0) <= now_ms - 60_000
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=PATIENCE_S) == 128 + signal.SIGTERM
-
-
-def test_a_backlog_is_noted_in_steps(observed: Observed) -> None:
-    times = [NOON + second * 10_000 for second in range(3)]
-    observed.produce(*[record(0, time) for time in times])
-    observed.run(*BACKFILL)
-    assert observed.marks() == [
-        (time - 1_000, {0: number}) for number, time in enumerate(times, 1)
-    ]
-
-
-def test_a_source_with_a_broken_clock_is_named_and_left_out(observed: Observed) -> None:
-    def go_on() -> None:
-        now_ms = time.time_ns() // 1_000_000
-        told = {"api": now_ms, "broken": now_ms % 1_000_000, "fast": now_ms + 2**41}
-        observed.produce(
-            *[{"key": key, "headers": {"at": b"%d" % at}} for key, at in told.items()]
-        )
-
-    def left_out() -> bool:
-        go_on()
-        return observed.states() == {"api.0": "active", "broken.0": "left", "fast.0": "left"}
-
-    by = ("--by", "key", "--event-time", "header:at", "--strategy", "bounded:1s")
-    words = observed.words(*by, "--from", "beginning", "--hold-limit", "2s")
-    with observed.operator.start(*[word for word in words if word != "--json"]) as process:
-        wait_until(left_out)
-        process.send_signal(signal.SIGINT)
-        said, warned = process.communicate(timeout=PATIENCE_S)
-    assert "writer 'broken.0' has held the others for the hold limit, 2" in warned
-    assert warned.count(f"writer 'fast.0' of {observed.name}: event time ") == 1
-    last = said.splitlines()[-1]
-    assert "left out: 'fast.0', without an event time that can be believed (and 1 more)" in last
-
-
-def test_a_silent_writer_leaves_and_its_next_event_reports_again(observed: Observed) -> None:
-    observed.produce(record(0, NOON))
-    with observed.observing("--from", "beginning", "--idle", "2s"):
-        wait_until(lambda: observed.states() == {"0": "left"})
-        observed.produce(record(0, NOON + 3_600_000))
-        wait_until(lambda: observed.watermark == NOON + 3_300_000)
-        assert observed.noted()["0"]["incarnation"] == 2
-
-
-def test_an_observer_with_nothing_to_say_tells_the_watermark_of_others(
-    observed: Observed,
-) -> None:
-    observed.note("api-1", NOON, 0)
-    told, _ = observed.run("--by", "key", *BACKFILL)
-    assert (told["writers"], told["watermark"]) == (0, NOON)
 
 
 def test_a_topic_with_more_partitions_gets_room(

@@ -413,19 +413,6 @@ def test_it_works_below_a_prefix_of_a_proxy(
         page.locator(".opblock").first.wait_for()
 
 
-def test_the_calls_are_shown_without_internet_and_without_a_token(
-    browser: Browser, new_server: NewServer, tmp_path: Path
-) -> None:
-    with new_server(tokens=Tokens(tmp_path).file) as server:
-        document = httpx.get(f"{server.url}/openapi.json").json()
-        calls = sum(len(operations) for operations in document["paths"].values())
-        with clean_page(browser, f"{server.url}/", "docs") as page:
-            page.get_by_text("/writers/{writer}/note-time").wait_for()
-            assert page.locator(".opblock").count() == calls
-            page.locator(".opblock").first.click()
-            expect(page.locator(".opblock-body")).to_be_visible()
-
-
 def test_a_service_without_streams_teaches_by_commands_to_copy(
     browser: Browser, new_server: NewServer
 ) -> None:

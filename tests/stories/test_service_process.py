@@ -43,12 +43,6 @@ Rereading.check = fail
 """
 
 
-def test_the_lock_is_gone_after_kill(server: ServerProcess) -> None:
-    server.kill()
-    server.start()
-    assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
-
-
 @pytest.mark.parametrize(
     ("how", "delay_ms"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGTERM, 200)]
 )

@@ -138,11 +138,3 @@ def test_files_that_cannot_be_used_are_told_why(
     with pytest.raises(CertificateError) as refused:
         Certificate(files.directory / certificate, key_file)
     assert problem in str(refused.value)
-
-
-def test_without_a_usable_certificate_nothing_is_served(
-    files: Files, new_server: NewServer
-) -> None:
-    server = new_server(tls_certificate=files.certificate)
-    assert "PEM files are expected" in server.refusal()
-    assert not server.database.exists()
