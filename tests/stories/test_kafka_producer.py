@@ -195,15 +195,6 @@ def test_a_batch_is_covered_by_the_note_behind_it(make: Make) -> None:
     assert sum(cut.values()) == 4
 
 
-def test_what_else_a_producer_can_is_there(make: Make) -> None:
-    shop = make()
-    with shop.noting() as noting:
-        assert shop.topic in noting.list_topics(timeout=30).topics
-        noting.set_sasl_credentials("orders", "secret")
-        other = [name for name in dir(Producer) if not name.startswith("_")]
-        assert [name for name in other if not hasattr(noting, name)] == ["cluster_id", "purge"]
-
-
 def test_without_acknowledgements_nothing_is_noted(make: Make) -> None:
     shop = make()
     noting = shop.noting({"acks": "0"})

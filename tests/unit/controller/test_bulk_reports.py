@@ -59,13 +59,6 @@ PLACED = {
         f"time {time:.25}": (_of_here(f'"time": {time}, "position": {{}}'), [200, 422])
         for time in (*NO_TIMES, "null", "1" + "0" * 5_000)
     },
-    **{
-        f"incarnation {number}": (
-            _of_here(f'"time": {NOW}, "position": {{}}, "incarnation": {number}'),
-            [200, 422],
-        )
-        for number in ("-1", '"-1"', "-9223372036854775808", "1.0", "true")
-    },
     # streams of both, and malformed ones between them
     "both and malformed": (
         _text(

@@ -269,16 +269,3 @@ def test_readers_show_how_long_ago_they_read_on(held: Api) -> None:
     assert 0 <= advanced_ms < JUST_NOW_MS
     assert post("/heartbeat", epoch=1) >= advanced_ms  # type: ignore[operator]
     assert post("") is None  # another process
-
-
-def test_segments_show_when_they_were_opened_and_sealed(api_of: NewApi) -> None:
-    api = api_of("held/scaled")
-    created = api.create(log="embedded")["topology"]["segments"]
-    assert _is_now(created[0]["opened_ms"])
-    assert created[0]["sealed_ms"] is None
-    api.post("scale", seal=[0], ranges=[[0, 0.5], [0.5, 1]])
-    api.post("seal")
-    first, second, _ = _listed(api)["topology"]["segments"]
-    assert first["opened_ms"] == created[0]["opened_ms"]
-    assert first["opened_ms"] <= first["sealed_ms"] == second["opened_ms"]
-    assert second["opened_ms"] <= second["sealed_ms"]

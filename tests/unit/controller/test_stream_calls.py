@@ -82,21 +82,6 @@ def test_settings_change_only_with_the_newest_etag(api: Api) -> None:
     assert api.client.get(api.path).headers["etag"] == changed.headers["etag"]
 
 
-def test_a_stream_created_again_is_another(api: Api) -> None:
-    former = api.create()["stream_id"]
-    api.note("w", NOW)
-    assert api.client.delete(api.path).status_code == 204
-    assert api.client.get(api.path).status_code == 404
-    assert api.hears("w", "note-time", time=NOW, position={})["status"] == 404
-    assert api.create()["stream_id"] != former
-    assert (list(api.writers()), api.get("marks")["marks"]) == ([], [])
-    query = {"stream_id": former}
-    check_problem(api.client.get(api.path, params=query), 409, "stream_replaced")
-    report = {"time": NOW, "position": {}}
-    note = f"{api.path}/writers/w/note-time"
-    check_problem(api.client.post(note, params=query, json=report), 409, "stream_replaced")
-
-
 def test_a_new_partition_is_added_up_to_the_limit(api: Api) -> None:
     api.create(segments=2, max_segments=3)
     api.says("w", "note-time", time=NOW, position={"0": 5, "7": 3})
