@@ -48,6 +48,7 @@ PLACED = {
     "another stream of the name": (_text(_report(stream_id="x"), GOOD), [409, 200]),
     "an older time": (_text(_report(time=NOW - 1), GOOD), [409, 200]),
     "RFC 3339": (_text(_report(time="2023-11-14T22:13:20Z"), GOOD), [200, 200]),
+    "a negative incarnation": (_text(GOOD, _report(incarnation=-1)), [200, 422]),
     "a bad position": (_text(_report(position={"0": 1.5}), GOOD), [422, 200]),
     "a report nested deeply": (_of_here(f'"time": {"[" * 500}{"]" * 500}'), [200, 422]),
     "no UTF-8": (_raw('"\udcff"'), [200, 422]),

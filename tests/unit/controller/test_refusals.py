@@ -87,14 +87,15 @@ WHOLE = [
     r'{"reports": [{"stream_id": "\ud800", "time": 1}]}',
 ]
 """Many reports of which none is answered in its place."""
-PROGRESS: dict[str, object] = {
-    "late": -1,
-    "backlog": 1.5,
-    "state_bytes": 2**63,
-    "bound": "noon",
-    "lag": 5,
-    "late_writers": {f"writer-{number}": 1 for number in range(11)},
-}
+PROGRESS: list[dict[str, object]] = [
+    {"late": -1},
+    {"backlog": 1.5},
+    {"state_bytes": 2**63},
+    {"bound": "noon"},
+    {"lag": 5},
+    {"late_writers": {"no name": 1}},
+    {"late_writers": {f"writer-{number}": 1 for number in range(11)}},
+]
 """Of a query, each of which cannot be."""
 ANYHOW = {"if-match": "*"}
 TARGET = {"events_per_s": 9}
@@ -274,7 +275,7 @@ REFUSED: dict[str, list[Asked]] = {
         *((f"POST {MANY}", body) for body in WHOLE),
         (f"POST {MANY}", '{"reports": [' + "[" * 50_000),
         (f"PUT {GROUP}", '{"streams": {"x": true}}'),
-        *((f"POST {GROUP}/progress", {name: one}) for name, one in PROGRESS.items()),
+        *((f"POST {GROUP}/progress", progress) for progress in PROGRESS),
         *(
             (f"POST {EMBEDDED}/transactions", {"writer": "w", "timeout_ms": one})
             for one in (999, 86_400_001)
