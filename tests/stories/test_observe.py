@@ -64,17 +64,6 @@ def test_a_header_names_writers_of_which_some_are_left_alone(observed: Observed)
     assert "--except x--_none leaves them alone" in warned
 
 
-def test_a_start_reads_on_from_what_is_registered(observed: Observed) -> None:
-    by = ("--by", "key")
-    observed.produce(record(0, NOON, key="a"), record(0, NOON + 1_000, key="b"))
-    observed.run(*by, *BACKFILL)
-    observed.produce(record(0, NOON + 2_000, key="b"), record(0, NOON + 3_000, key="a"))
-    told, _ = observed.run(*by, *BACKFILL)
-    assert told["events"] == 2
-    assert observed.watermark == NOON + 1_000
-    assert {it["incarnation"] for it in observed.noted().values()} == {2}
-
-
 def test_what_is_written_behind_an_open_transaction_is_waited_for_and_nobody_is_silent_there(
     observed_of_two: Observed,
 ) -> None:
