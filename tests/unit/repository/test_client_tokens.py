@@ -1,6 +1,5 @@
 """The clients and the verbs show their token to the service, and to nobody else."""
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -34,7 +33,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     directory = tmp_path_factory.mktemp("guarded")
     tokens = Tokens(directory)
     texts = {role: tokens.text(role, "rides", role) for role in ("write", "read", "operate")}
-    texts["elsewhere"] = tokens.text("elsewhere", "shop", *texts)
     url = f"sqlite:///{directory}/one.db"
     header = {"authorization": f"Bearer {texts['operate']}"}
     with (
@@ -125,21 +123,6 @@ def test_every_verb_shows_the_token_of_its_environment_or_its_option(
     refused = _type(*words, told=None)
     assert refused.exit_code == 1
     assert "send the header `Authorization: Bearer TOKEN`" in refused.output
-
-
-def test_a_verb_that_may_not_says_what_it_would_need(guarded: Guarded) -> None:
-    refused = _type("expire", RIDES, "w", told=guarded["write"])
-    assert refused.exit_code == 1
-    assert "token 'write' may not do this in scope 'rides'" in refused.output
-    assert guarded["write"] not in refused.output
-    listed = _type("streams", "--json", told=guarded["elsewhere"])
-    assert json.loads(listed.stdout) == []
-
-
-def test_the_help_shows_no_token(guarded: Guarded) -> None:
-    shown = _type("streams", "--help", told=guarded["read"])
-    assert "TIDEGAUGE_TOKEN" in shown.output
-    assert guarded["read"] not in shown.output
 
 
 def _type(*words: str, told: str | None) -> Result:

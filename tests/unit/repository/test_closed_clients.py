@@ -1,6 +1,5 @@
 """A client that was closed, made before a fork, or cannot be opened says so, and leaves nothing behind."""
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -76,11 +75,7 @@ FACES = {
     ),
     "reporter": Face(
         TimeReporter,
-        [
-            lambda one: one.open(),
-            lambda one: one.note_time(1, {0: 1}),
-            lambda one: one.leave(),
-        ],
+        [lambda it: it.open(), lambda it: it.note_time(1, {0: 1}), lambda it: it.leave()],
         AsyncTimeReporter,
         of="external",
         error=WriterClosedError,
@@ -217,8 +212,9 @@ def test_who_cannot_enter_leaves_no_thread_nor_its_frames(
     assert raised.value.__suppress_context__
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("kind", [AsyncWriter, AsyncTimeReporter, AsyncReader])
-def test_who_cannot_enter_leaves_no_connection(
+async def test_who_cannot_enter_leaves_no_connection(
     place: Place, kind: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[httpx.AsyncClient] = []
@@ -228,11 +224,8 @@ def test_who_cannot_enter_leaves_no_connection(
         make(client, **options)
         made.append(client)
 
-    async def enter() -> None:
-        with pytest.raises(NOWHERE):
-            async with kind(place.url, "tests/none", "w"):
-                pass
-
     monkeypatch.setattr(httpx.AsyncClient, "__init__", remember)
-    asyncio.run(enter())
+    with pytest.raises(NOWHERE):
+        async with kind(place.url, "tests/none", "w"):
+            pass
     assert [client.is_closed for client in made] == [True]

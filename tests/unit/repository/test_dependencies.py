@@ -11,10 +11,8 @@ from pathlib import Path
 import fastapi.routing
 import httptools
 import pytest
-import uvicorn
 from packaging.requirements import Requirement
 from starlette.requests import Request
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 LEANT_ON = ["fastapi", "httptools", "starlette", "uvicorn"]
@@ -26,24 +24,6 @@ def test_it_has_an_upper_bound(name: str) -> None:
     requirements = map(Requirement, project["optional-dependencies"]["controller"])
     (found,) = (one for one in requirements if one.name == name)
     assert "<" in {clause.operator for clause in found.specifier}
-
-
-@pytest.mark.parametrize(
-    "method", ["connection_made", "on_headers_complete", "on_message_complete"]
-)
-def test_a_connection_of_uvicorn_does_in_this_method_what_ours_adds_to(method: str) -> None:
-    assert callable(getattr(HttpToolsProtocol, method))
-
-
-@pytest.mark.parametrize("attribute", ["headers", "parser", "scope", "transport", "url"])
-def test_a_connection_of_uvicorn_keeps_this_where_ours_reads_it(attribute: str) -> None:
-    source = inspect.getsource(HttpToolsProtocol)
-    assert f"self.{attribute} = " in source or f"self.{attribute}: " in source
-
-
-def test_a_server_of_uvicorn_lets_us_handle_signals_ticks_and_its_end() -> None:
-    for method in ("handle_exit", "on_tick", "shutdown", "capture_signals"):
-        assert callable(getattr(uvicorn.Server, method))
 
 
 def test_the_parser_tells_of_offers_and_where_a_head_with_one_ends() -> None:

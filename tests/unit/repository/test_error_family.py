@@ -9,10 +9,8 @@ import pytest
 import reader_client
 import writer_client
 from tidegauge.errors import (
-    PROBLEMS,
     ProblemError,
     ReportRefusedError,
-    SequenceGapError,
     TidegaugeError,
     WriterError,
     WriterFencedError,
@@ -47,11 +45,6 @@ def test_the_errors_of_the_clients_are_one_family() -> None:
 def test_whoever_cares_for_a_writer_catches_what_is_wrong_with_it(error: Exception) -> None:
     with pytest.raises(WriterError):
         raise error
-
-
-def test_a_problem_is_no_error_of_a_writer_unless_it_is_about_one() -> None:
-    assert not issubclass(SequenceGapError, WriterError)
-    assert not issubclass(PROBLEMS["unknown_stream"], WriterError)
 
 
 def test_threads_may_be_the_first_to_raise_an_error_at_once() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from examples.flights.batches import Batch, batches_of, cut
-from examples.flights.carriers import next_landing, oldest_unreported
+from examples.flights.batches import Batch, batches_of
+from examples.flights.carriers import oldest_unreported
 from examples.flights.data import HOUR_MS, of_first_days, read_flights, truth
-from examples.flights.lake.chain import DAY_MS, guessed_chain
 from examples.flights.lake.versions import Versions, check_versions
 from examples.flights.report import write_results
 from examples.flights.waiting import FlightsError
@@ -26,100 +25,9 @@ from tidegauge.event_time import END_OF_TIME
 _PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "demo.md"
 
 
-def _arrivals(*departed_h: float) -> pd.DataFrame:
-    """One flight a batch."""
-    return pd.DataFrame(
-        {
-            "origin": "JFK",
-            "departed": [int(hour * HOUR_MS) for hour in departed_h],
-            "batch": range(len(departed_h)),
-        }
-    )
-
-
-def _watermark(*hours: int) -> "pd.Series[int]":
-    return pd.Series([hour * HOUR_MS for hour in hours] + [END_OF_TIME])
-
-
-def _closed(windows: pd.DataFrame) -> list[tuple[float, int, int]]:
-    return [
-        (start / HOUR_MS, departures, batch)
-        for start, departures, batch in windows[["start", "departures", "batch"]].to_numpy()
-    ]
-
-
-def test_the_flights_are_those_that_flew_in_order_of_landing() -> None:
-    flights = read_flights()
-    assert len(flights) == 327_346
-    assert flights["landed"].is_monotonic_increasing
-    month = of_first_days(flights, 31)
-    assert month["carrier"].nunique() == 16
-    assert truth(month)["departures"].sum() == len(month) == 26_223
-    assert (month["landed"] - month["departed"]).max() / HOUR_MS > 11
-
-
 def test_a_carrier_notes_its_oldest_flight_that_has_not_landed() -> None:
     rows = [("JFK", 0.0, 30, 40), ("JFK", 0.0, 10, 50), ("JFK", 0.0, 20, 60)]
     assert oldest_unreported(rows) == [10, 10, 20]
-
-
-@pytest.mark.parametrize(
-    ("read", "batches_left", "until"),
-    [(0, 3, 29), (2, 2, 49), (4, 1, 60), (1, 3, 39), (1, 1, 60), (1, 0, 60), (6, 0, 60)],
-)
-def test_unread_flights_are_divided_over_the_batches_that_are_left(
-    read: int, batches_left: int, until: int
-) -> None:
-    assert next_landing([10, 20, 30, 40, 50, 60], read, batches_left) == until
-    assert next_landing([10, 10, 10, 20], 0, 4) == 10
-
-
-def test_a_watermark_closes_windows_in_the_batch_after_and_drops_rows_one_later() -> None:
-    arrivals = _arrivals(0.1, 2.5, 0.2, 0.3)
-    windows = close_windows(arrivals, _watermark(0, 1, 1, 1))
-    assert _closed(windows) == [(0, 2, 2), (2, 1, 5)]
-
-
-def test_sparks_own_watermark_is_the_newest_row_less_the_delay() -> None:
-    arrivals = _arrivals(2.0, 5.0, 3.0, 9.0)
-    arrivals["batch"] = [0, 2, 3, 5]
-    watermark = guess(arrivals, 7, 3)
-    assert watermark.tolist() == [HOUR_MS * hour for hour in (0, 0, 2, 2, 2, 6)] + [END_OF_TIME]
-
-
-def test_losses_and_waits_are_counted_alike_for_every_query() -> None:
-    expected = pd.DataFrame(
-        {
-            "origin": ["JFK", "LGA"],
-            "start": [0, 0],
-            "departures": [3, 2],
-            "mean_delay": [1.0, 2.0],
-        }
-    )
-    windows = expected.assign(departures=[3, 1], batch=[1, 2])
-    clock = pd.Series([0, 3 * HOUR_MS])
-    verdict = judge(ClosedWindows("q", windows, 4), clock, expected)
-    assert (verdict.wrong, verdict.dropped, verdict.never_closed) == (1, 1, 4)
-    # The other window closed in the batch after the end: it has no wait.
-    assert (verdict.mean_wait_h, verdict.max_wait_h) == (2.0, 2.0)
-
-
-def test_arrivals_are_cut_where_batches_ended_also_where_one_has_no_rows() -> None:
-    place = pd.MultiIndex.from_tuples([(0, 0), (0, 1), (1, 0), (1, 1)])
-    arrivals = pd.DataFrame({"landed": [10, 30, 20, 40]}, index=place)
-    positions: list[dict[str, int]] = [
-        {},
-        {"0": 1},
-        {"0": 1, "1": 1},
-        {"0": 1, "1": 1},
-        {"0": 2, "1": 2},
-    ]
-    watermarks = (0, 5, 35, 36, END_OF_TIME)
-    batches = cut(arrivals, list(map(Batch, positions, watermarks)))
-    assert arrivals["batch"].tolist() == [1, 4, 2, 4]
-    assert batches["rows"].tolist() == [0, 1, 1, 0, 2]
-    assert batches["clock"].tolist() == [0, 10, 35, 36, 40]
-    assert batches["watermark"].tolist() == [0, 5, 35, 36, END_OF_TIME]
 
 
 def test_a_batch_counts_once_though_spark_reports_it_while_it_waits_and_none_after_the_end() -> (
@@ -151,28 +59,6 @@ def test_a_query_that_closed_other_windows_than_the_model_is_reported_with_them(
     spark = ClosedWindows("delay 1 h", model.assign(batch=4), 0)
     with pytest.raises(FlightsError, match=r"delay 1 h: .*'JFK', 0, 2, 4.*'JFK', 0, 2, 3"):
         check_rule(spark, model)
-
-
-def test_the_delays_of_silver_and_gold_add_up() -> None:
-    hourly = _arrivals(*range(72))
-    starts = {delay_h: guessed_chain(hourly, 72, delay_h).days for delay_h in (0, 6, 12)}
-    # An hour that begins at 24:00 closes day 0 in gold: read in the batch after it ended.
-    assert {delay_h: days["file"].tolist() for delay_h, days in starts.items()} == {
-        0: [27, 51],
-        6: [39, 63],
-        12: [51],
-    }
-    assert starts[6]["start"].tolist() == [0, DAY_MS]
-    assert starts[6]["departures"].tolist() == [24, 24]
-
-
-def test_a_flight_that_silver_drops_is_in_no_day() -> None:
-    chain = guessed_chain(_arrivals(0.5, 3.0, 3.5, 0.7, *range(4, 40)), 40, 1)
-    assert chain.lost == 1
-    assert chain.hours["departures"].tolist()[:2] == [1, 2]
-    # A batch of silver that closes no hour writes no file, which gold does not read.
-    assert chain.hours["batch"].tolist()[:3] == [2, 6, 7]
-    assert chain.days["departures"].tolist() == [23]
 
 
 def test_each_version_has_to_have_all_that_is_below_its_time() -> None:

@@ -1,23 +1,19 @@
 """The linter of prose finds what it is for, and leaves code alone."""
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+from tests.programs import script
+
 LONG = " ".join(["word"] * 31)
 
 
 @pytest.fixture(scope="module")
 def linter() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("lint_prose", SCRIPTS / "lint_prose.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("lint_prose")
     module.register()
     return module
 

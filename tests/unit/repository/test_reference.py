@@ -2,7 +2,6 @@
 
 import doctest
 import importlib
-import importlib.util
 from inspect import getdoc
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +10,7 @@ import pytest
 
 import reader_client
 import writer_client
+from tests.programs import script
 
 ROOT = Path(__file__).parents[3]
 PURE = ("tidegauge/**/*.py", "writer_client/strategies.py")
@@ -45,18 +45,8 @@ def _help_of(module: ModuleType, name: str) -> str:
     return getdoc(getattr(module, name)) or ""
 
 
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    script = ROOT / "scripts" / "reference_pages.py"
-    spec = importlib.util.spec_from_file_location("reference_pages", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_generated_parts_of_the_reference_are_fresh(generator: ModuleType) -> None:
+def test_the_generated_parts_of_the_reference_are_fresh() -> None:
+    generator = script("reference_pages")
     texts = {path: path.read_text() for path in generator.PAGES.rglob("*.md")}
     assert sum("<!-- generated:" in text for text in texts.values()) == 19
     stale = [path.name for path, text in texts.items() if generator.write(text) != text]
