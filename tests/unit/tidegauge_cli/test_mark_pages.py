@@ -72,10 +72,6 @@ def test_marks_made_since_a_moment_begin_behind_the_last_one_before_it(
     assert stream.asked <= 10
 
 
-def test_marks_that_are_made_meanwhile_push_none_out() -> None:
-    assert _Stream([*THINNED, 801, 802]).newest(20, revision=800) == THINNED
-
-
 @pytest.mark.parametrize("page", [1, 5, 12, PAGE])
 def test_pages_that_are_shorter_than_asked_for_hide_no_marks(page: int) -> None:
     dense = _Stream([*range(1, 101)], page=page)

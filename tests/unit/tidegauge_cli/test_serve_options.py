@@ -1,7 +1,5 @@
 """``tidegauge serve --help`` shows all settings, and nothing else."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,27 +27,6 @@ def test_every_part_of_the_settings_is_a_panel_of_the_help() -> None:
     panels = dict.fromkeys(option.rich_help_panel for option in SERVE.params)
     assert list(panels) == [part.model_config["title"] for part in PARTS]
     assert {name for part in PARTS for name in part.model_fields} == OPTIONS.keys()
-
-
-def test_the_settings_are_known_where_the_service_is_not_installed() -> None:
-    script = (
-        "import sys, tidegauge_cli.verbs\n"
-        "tidegauge_cli.verbs.load('serve')\n"
-        "print([one for one in ('fastapi', 'sqlalchemy', 'structlog') if one in sys.modules])"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "[]\n"
-
-
-def test_help_is_clean() -> None:
-    command = [sys.executable, "-W", "error", "-m", "tidegauge_cli", "serve", "--help"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
-    assert "Traceback" not in ran.stdout
-    for name in OPTIONS:
-        assert f"--{name.replace('_', '-')} " in ran.stdout
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import sys
 from importlib.metadata import version
 from pkgutil import resolve_name
 
+import pytest
 import typer
 
 from tidegauge_cli.verbs import VERBS, whole_command
@@ -32,22 +33,26 @@ def test_the_help_is_shown_without_any_verb() -> None:
     assert loaded & {"asyncio", "httpx", "pydantic"} == set()
 
 
-def test_a_verb_that_asks_the_service_loads_neither_the_others_nor_what_they_need() -> None:
-    shown, loaded = _loaded("why", "--help")
-    assert "who holds it" in shown
-    unneeded = {
-        "controller",
-        "httpx",
-        "pandas",
-        "pyarrow",
-        "pyspark",
-        "tenacity",
-        "tidegauge.aggregator",
-        "tidegauge.client.transport",
-        "examples.flights",
-        "tidegauge_cli.settings",
-    }
-    assert loaded & unneeded == set()
+@pytest.mark.parametrize(
+    ("verb", "says", "unneeded"),
+    [
+        (
+            "why",
+            "who holds it",
+            (
+                "controller httpx pandas pyarrow pyspark tenacity tidegauge.aggregator "
+                "tidegauge.client.transport examples.flights tidegauge_cli.settings"
+            ),
+        ),
+        ("serve", "--database-url", "fastapi sqlalchemy structlog"),
+    ],
+)
+def test_the_help_of_a_verb_loads_neither_the_others_nor_what_they_need(
+    verb: str, says: str, unneeded: str
+) -> None:
+    shown, loaded = _loaded(verb, "--help")
+    assert says in shown
+    assert loaded & {*unneeded.split()} == set()
 
 
 def test_the_list_says_of_each_verb_what_its_help_says() -> None:

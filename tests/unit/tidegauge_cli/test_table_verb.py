@@ -1,7 +1,6 @@
 """What `tidegauge table` says of a Delta table, and how it ends."""
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +8,9 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from tests.service.operator import check_session
-from tidegauge.tables import note, version_at, wait_for
+from tidegauge.tables import note
+
+ROWS = pa.table({"time": [1]})
 
 
 @pytest.fixture
@@ -17,12 +18,10 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of three commits, the second of which says nothing of time, and one without notes."""
     monkeypatch.chdir(tmp_path)
     for until in (1_000, None, 2_000):
-        noted = CommitProperties(
-            custom_metadata={} if until is None else note(until, job="nightly")
-        )
-        rows = pa.table({"time": [until or 0]})
-        write_deltalake("hourly", rows, mode="append", commit_properties=noted)
-    write_deltalake("silent", pa.table({"time": [1]}))
+        noted = {} if until is None else note(until, job="nightly")
+        properties = CommitProperties(custom_metadata=noted)
+        write_deltalake("hourly", ROWS, mode="append", commit_properties=properties)
+    write_deltalake("silent", ROWS)
 
 
 SESSIONS = {
@@ -47,8 +46,6 @@ SESSIONS = {
         …complete until 1001…version 2, committed 20…by job…nightly…
         $ table hourly --at 1970-01-01T00:01Z
         hourly is not complete until 60000
-        $ table hourly --at 1 --wait 1
-        2> …give one of them… [2]
         """,
     "it gives up waiting": """
         $ table hourly --wait 2001 --timeout 1ms
@@ -68,12 +65,6 @@ SESSIONS = {
         $ table silent
         …says nothing of its time: no commit…append_to_table()…
         """,
-    "options that cannot be are refused": """
-        $ table x --catalog lake
-        2> …is not NAME=VALUE… [2]
-        $ table hourly --timeout 5s
-        2> …needs --wait TIME… [2]
-        """,
 }
 
 
@@ -81,16 +72,6 @@ SESSIONS = {
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
 def test_what_the_verb_prints(session: str) -> None:
     check_session(session)
-
-
-@pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize(
-    "finer", ["1970-01-01T00:00:01.000001Z", datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC)]
-)
-def test_what_is_finer_than_a_millisecond_is_complete_with_the_next_one(
-    finer: str | datetime,
-) -> None:
-    assert (version_at("hourly", finer), wait_for("hourly", finer, timeout=0)) == (2, 2)
 
 
 @pytest.mark.usefixtures("tables")
