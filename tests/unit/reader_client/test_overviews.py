@@ -1,13 +1,12 @@
-"""What the clients find of streams, writers, groups and tables, as whoever shows them asks for it."""
+"""Until when a table is complete, as whoever reads it asks the service."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from reader_client import ReaderGroup, StreamClient, WatermarkTimeoutError
+from reader_client import WatermarkTimeoutError
 from tests.service.api import Api
 from tests.service.in_process import Service
-from tidegauge.errors import UnknownWriterError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.tables import complete_until, version_at, wait_for
 
@@ -18,27 +17,6 @@ NOW = 1_700_000_000_000
 def _reached(service: Service) -> Iterator[None]:
     with service.reached_by_clients():
         yield
-
-
-def test_the_client_finds_writers_windows_and_when_marks_were_made(service: Service) -> None:
-    url, api = service.url, Api(service.url, transport=service)
-    with StreamClient(url, name := api.name) as client:
-        api.create(segments=2, min_writers=3)
-        for writer, at, offset in (("slow", 0, 1), ("fast-2", 9_000, 5), ("fast-1", 5_000, 3)):
-            api.note(writer, NOW + at, offset)
-        slowest = [(writer.writer, writer.position) for writer in client.slowest_writers(2)]
-        assert slowest == [("slow", None), ("fast-1", None)]
-        assert [one.writer for one in client.writers(prefix="fast")] == ["fast-1", "fast-2"]
-        assert client.writer("slow").stand == NOW
-        with pytest.raises(UnknownWriterError):
-            client.writer("nobody")
-        (mark,) = client.marks()
-        assert mark.marked_ms == client.describe().marked_ms is not None
-        with ReaderGroup(url, name) as group:
-            group.create([name])
-            (window,) = group.windows().windows
-            assert window.next_mark is not None
-            assert group.get_time_window().upper == NOW + 9_000
 
 
 def test_whoever_reads_a_table_asks_for_its_version(service: Service) -> None:

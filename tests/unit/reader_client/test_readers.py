@@ -19,9 +19,8 @@ from reader_client import (
     Reader,
     ReaderGroup,
     StreamClient,
-    TimeWindow,
 )
-from tests.patience import until, wait_until
+from tests.patience import until
 from tests.service.api import Api, Open
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import InvalidTransitionError, ReaderFencedError
@@ -65,23 +64,6 @@ def _drain(reader: Reader) -> list[int]:
     return sorted(found)
 
 
-def _is_fenced(reader: Reader) -> bool:
-    """Tell whether a reader is refused; it reads on otherwise."""
-    try:
-        reader.read_next(wait_ms=0)
-    except ReaderFencedError:
-        return True
-    return False
-
-
-def test_segments_are_read_in_turn_however_much_is_in_each(
-    shop: Api, group: ReaderGroup
-) -> None:
-    with shop.reader() as reader:
-        first = [reader.read_next(wait_ms=0, limit=1)[0].segment for _ in range(6)]
-    assert sorted(first[:3]) == sorted(first[3:]) == [0, 1, 2]
-
-
 def test_a_reader_goes_on_when_it_never_learns_what_became_of_its_changes(
     shop: Api, group: ReaderGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,57 +93,6 @@ def test_a_reader_goes_on_when_it_never_learns_what_became_of_its_changes(
     assert group.describe().state.readers == {}
 
 
-def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
-    shop: Api, group: ReaderGroup
-) -> None:
-    path = f"/v1/reader-groups/{shop.name}/time-window"
-    assert group.get_time_window(shop.name).lower is None
-    with shop.reader() as reader:
-        while reader.read_next(wait_ms=0, limit=10):
-            answer = shop.client.get(path, params={"stream": shop.name}).json()
-            window = group.get_time_window(shop.name)
-            assert TimeWindow(answer["lower"], answer["upper"]) == window
-            assert {int(n): at for n, at in answer["position"].items()} == group.position(
-                shop.name
-            )
-        assert reader.get_time_window(shop.name) == TimeWindow(1_000 + EVENTS, None)
-    behind = shop.reader()
-    behind.open()
-    behind.read_next(wait_ms=0)
-    group.reader_offline("one", {shop.name: {0: 0}}, epoch=behind.epoch or 0)
-    assert group.get_time_window(shop.name).lower is None
-    wait_until(lambda: _is_fenced(behind))
-    with pytest.raises(ReaderFencedError):
-        behind.close()
-
-
-def test_a_reader_is_fenced_when_its_name_is_taken_over(shop: Api, group: ReaderGroup) -> None:
-    former = shop.reader("same")
-    former.open()
-    with shop.reader("same") as latter:
-        assert latter.epoch == 2
-        wait_until(lambda: _is_fenced(former))
-        assert _drain(latter) == list(range(EVENTS))
-    assert group.describe().state.readers == {}
-    with pytest.raises(ReaderFencedError):
-        former.close()
-
-
-def test_what_came_to_a_reader_whose_block_failed_is_read_again(
-    shop: Api, group: ReaderGroup
-) -> None:
-    def fail() -> None:
-        with shop.reader() as reader:
-            assert len(reader.read_next(wait_ms=0, limit=10)) == 10
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert group.describe().state.readers == {}
-    with shop.reader("next") as reader:
-        assert _drain(reader) == list(range(EVENTS))
-
-
 def test_readers_of_an_external_log_own_what_it_assigns_to_them(open_shop: Open) -> None:
     shop = open_shop(segments=2, max_segments=3)
     with shop.reporter() as reporter, shop.group() as group:
@@ -181,36 +112,18 @@ def test_readers_of_an_external_log_own_what_it_assigns_to_them(open_shop: Open)
         assert group.position(shop.name) == {0: 10, 1: 12, 2: 5}
 
 
-# Iterating: whoever stops in between misses nothing.
-
-
-def _some(reader: Reader, number: int) -> list[int]:
-    return [int(event.value) for event in islice(reader, number)]
-
-
 def test_whoever_stops_in_between_can_go_on_there_or_leaves_the_rest_to_others(
     shop: Api, group: ReaderGroup
 ) -> None:
     shop.post("seal")
     with shop.reader() as reader:
-        found = _some(reader, 3) + _some(reader, 4)
+        found = [*islice(reader, 3), *islice(reader, 4)]
     with shop.reader("next") as reader:
-        found += [int(event.value) for event in reader]
-    assert sorted(found) == list(range(EVENTS))
+        found += reader
+    assert sorted(int(event.value) for event in found) == list(range(EVENTS))
 
 
-def test_a_checkpoint_in_between_stands_behind_the_last_event_that_came(
-    shop: Api, group: ReaderGroup
-) -> None:
-    shop.post("seal")
-    with shop.reader() as reader:
-        found = []
-        for event in reader:
-            found.append(int(event.value))
-            if len(found) == 5:
-                assert sum(reader.checkpoint("five")[shop.name].values()) == 5
-    assert sorted(found) == list(range(EVENTS))
-    assert sum(group.position(shop.name).values()) == EVENTS
+# Iterating: whoever stops in between misses nothing.
 
 
 def test_what_another_reader_took_over_at_a_checkpoint_is_left_to_it(
@@ -299,18 +212,6 @@ def two(open_shop: Open) -> Iterator[list[Api]]:
         yield shops
 
 
-def test_one_poll_a_stream_is_asked_however_many_segments_are_owned(
-    two: list[Api], calls: Calls
-) -> None:
-    names = sorted(shop.name for shop in two)
-    with two[0].reader() as reader:
-        assert reader.read_next(wait_ms=50) == []
-        assert sorted(calls.polls) == names
-        two[1].write(("k", None))
-        assert len(reader.read_next(wait_ms=LONG_MS)) == 1
-        assert sorted(calls.polls) == sorted(names * 2)
-
-
 def _read_both(
     two: list[Api], calls: Calls, happen: Callable[[], Awaitable[None]]
 ) -> list[str]:
@@ -372,24 +273,6 @@ def test_reading_on_costs_one_round_trip_and_waiting_one_call(
 
 def _exclusive(shop: Api) -> ExclusiveReader:
     return ExclusiveReader(shop.url, shop.name, "engine")
-
-
-def test_an_exclusive_reader_goes_back_and_fences_whoever_read(
-    shop: Api, group: ReaderGroup
-) -> None:
-    former = shop.reader("former")
-    while former.read_next(wait_ms=0):
-        pass
-    with _exclusive(shop) as engine:
-        for position, act in (
-            ({0: 3, 1: 0, 2: 0}, engine.take_over),
-            ({0: 5, 1: 2, 2: 0}, engine.confirm),
-        ):
-            act({shop.name: position})
-            assert group.position(shop.name) == position
-        wait_until(lambda: _is_fenced(former))
-        with pytest.raises(ReaderFencedError):
-            former.close()
 
 
 def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(

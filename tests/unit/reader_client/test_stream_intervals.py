@@ -10,7 +10,6 @@ import pytest
 from reader_client import GoneError, StreamClient
 from tests.service.api import Api
 from tests.service.log_api import LogApi
-from tests.service.operator import Operator
 from tests.written_tables import BEGIN, HOUR, Delta
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.intervals import Interval
@@ -110,26 +109,6 @@ def test_events_that_were_dropped_and_a_stream_made_again_are_errors(
             ValueError, match=r"not for .*; start again without it .* start=2026-01-0"
         ):
             client.intervals(since=first.cursor, by=by, zone=zone)
-
-
-def test_what_came_late_in_an_external_log_is_unknown(client: StreamClient) -> None:
-    client.create(log="external", segments=1, mark_interval_ms=0)
-    first = client.intervals(start=BEGIN)
-    assert (first.until, first.cursor) == (None, None)
-    client.seal({0: 7})
-    with pytest.raises(ValueError, match="is not known here; run what is left"):
-        client.intervals(start=BEGIN)
-
-
-def test_the_verb_lists_a_stream_with_the_cut_to_read_up_to(
-    log: LogApi, client: StreamClient, writer: Writer
-) -> None:
-    write(client, writer, BEGIN, until=BEGIN + HOUR)
-    words = ("intervals", log.name, "--start", "2026-01-05T00:00:00Z")
-    said = Operator(log.url).says(*words)
-    new, since = said.splitlines()
-    assert new.startswith("new    2026-01-05T00:00:00Z  2026-01-05T01:00:00Z  cut ")
-    assert since.startswith('since  ["')
 
 
 def test_a_table_is_as_complete_as_the_newest_mark_that_it_covers(
