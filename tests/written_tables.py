@@ -123,28 +123,25 @@ class Iceberg(Written):
         self.table.delete(f"n in ({','.join(map(str, numbers))})")
 
     def files(self, version: int) -> Iterator[str]:
-        table = self.table
-        snapshots = {one.sequence_number: one.snapshot_id for one in table.metadata.snapshots}
-        for task in table.scan(snapshot_id=snapshots[version]).plan_files():
+        for task in self.table.scan(snapshot_id=self._snapshots[version]).plan_files():
             yield task.file.file_path.removeprefix("file://")
 
     def roll_back(self, version: int) -> None:
-        table = self.table
-        snapshots = {one.sequence_number: one.snapshot_id for one in table.metadata.snapshots}
-        table.manage_snapshots().set_current_snapshot(snapshots[version]).commit()
+        change = self.table.manage_snapshots()
+        change.set_current_snapshot(self._snapshots[version]).commit()
 
     def expire(self, *versions: int) -> None:
-        table = self.table
-        ids = [
-            one.snapshot_id
-            for one in table.metadata.snapshots
-            if one.sequence_number in versions
-        ]
-        table.maintenance.expire_snapshots().by_ids(ids).commit()
+        ids = [self._snapshots[version] for version in versions]
+        self.table.maintenance.expire_snapshots().by_ids(ids).commit()
 
     @property
     def table(self) -> Any:
         return self.catalog.load_table(self.name)
+
+    @property
+    def _snapshots(self) -> dict[int, int]:
+        """The ids of the snapshots by their numbers."""
+        return {one.sequence_number: one.snapshot_id for one in self.table.metadata.snapshots}
 
 
 def cursor_at(version: int, until: int, table_id: str, column: str = "t") -> str:

@@ -3,8 +3,8 @@
 import asyncio
 import re
 import socket
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
@@ -119,13 +119,6 @@ def test_an_answer_of_somebody_else_is_named(status: int) -> None:
     assert len(hosts.asked["other"]) == 1
 
 
-def test_who_says_nothing_is_not_quoted() -> None:
-    assert str(UnexpectedAnswerError("http://one:80", 404, "")) == (
-        "http://one:80 does not answer like Tidegauge (status 404): is it the URL of a "
-        "service of this version?"
-    )
-
-
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_proxy_that_lost_the_service_is_asked_again_where_that_does_no_harm(
     status: int,
@@ -194,7 +187,8 @@ def test_who_listens_nowhere_is_named_with_the_reason_of_the_system(
     assert str(refused) == f"no answer from {url}: {reason}; is the service running there?"
 
 
-def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() -> None:
+@pytest.mark.anyio
+async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() -> None:
     logged: list[str] = []
     hosts = _Hosts(proxy=[*(502, 502, 502), *(503, 503, 503), 200])
 
@@ -202,66 +196,29 @@ def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() -> None
         with pytest.raises(UnexpectedAnswerError):
             await transport.request("GET", "/", answer=StreamInfo, retry=True)
 
-    async def scene() -> None:
-        transport = Transport("http://proxy", log=logged.append, transport=hosts)
-        await asyncio.gather(*(ask(transport) for _ in range(3)))
-        await ask(transport)
-        transport.gives_up = False
-        hosts.turns["proxy"] = [502, 200]
-        await ask(transport)
-        await transport.aclose()
-
-    asyncio.run(scene())
+    transport = Transport("http://proxy", log=logged.append, transport=hosts)
+    await asyncio.gather(*(ask(transport) for _ in range(3)))
+    await ask(transport)
+    transport.gives_up = False
+    hosts.turns["proxy"] = [502, 200]
+    await ask(transport)
+    await transport.aclose()
     begun, ended, begun_again, _ = logged
     assert begun == "retrying http://proxy for up to 60 s: a proxy says 502"
     assert re.fullmatch(r"http://proxy answers again, after \d+\.\d s", ended)
     assert begun_again == "retrying http://proxy until it answers: a proxy says 502"
 
 
-def test_an_outage_that_outlasts_a_request_is_not_logged_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def scene() -> None:
-        hosts = _Hosts(gone=[httpx.ConnectError("")])
-        patience = timedelta(milliseconds=200)
-        transport = Transport("http://gone", retry_for=patience, transport=hosts)
-        for _ in range(2):
-            with pytest.raises(ServiceUnreachableError) as raised:
-                await transport.request("GET", "/", answer=StreamInfo, retry=True)
-            assert raised.value.__cause__ is None  # the reason is in the message
-        await transport.aclose()
-
-    asyncio.run(scene())
-    (record,) = caplog.records
-    assert (record.levelname, record.name) == ("WARNING", "tidegauge.client.outage")
-    assert record.getMessage().startswith("retrying http://gone for up to 0.2 s: ")
-
-
+@pytest.mark.anyio
 @pytest.mark.parametrize("length", [10, 200_000])
-def test_an_address_is_written_alike_however_long_its_query_is(length: int) -> None:
-    asked: list[bytes] = []
-
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n"))
-        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    async def scene() -> None:
-        server = await asyncio.start_server(refuse, "127.0.0.1", 0, limit=2**20)
-        port = server.sockets[0].getsockname()[1]
-        transport = Transport(f"http://127.0.0.1:{port}/behind/")
-        params = {"position": "0:1," * (length // 4), "stream_id": None, "wait_ms": 0}
-        with pytest.raises(UnexpectedAnswerError):
-            await transport.request(
-                "GET", "/v1/marks", answer=StreamInfo, retry=False, params=params
-            )
+async def test_an_address_is_written_alike_however_long_its_query_is(length: int) -> None:
+    params = {"position": "0:1," * (length // 4), "stream_id": None, "wait_ms": 0}
+    async with _Listener() as service:
+        transport = Transport(f"{service.url}/behind/")
+        await transport.request("GET", "/v1/w", answer=_Answer, retry=False, params=params)
         await transport.aclose()
-        server.close()
-
-    asyncio.run(scene())
-    position = b"0%3A1%2C" * (length // 4)
-    assert asked == [b"GET /behind/v1/marks?position=" + position + b"&wait_ms=0 HTTP/1.1\r\n"]
+    position = "0%3A1%2C" * (length // 4)
+    assert service.heard == [f"/behind/v1/w?position={position}&wait_ms=0 None"]
 
 
 def test_a_client_that_knows_the_standby_only_is_led_to_the_holder_once() -> None:
@@ -358,21 +315,20 @@ def test_a_holder_behind_a_redirect_that_cannot_be_used_is_named_as_itself(
     ) in str(refused)
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("standby", ["again", "away", "to the other"])
-def test_a_list_that_leads_to_two_services_is_refused_with_both_named(standby: str) -> None:
+async def test_a_list_that_leads_to_two_services_is_refused_with_both_named(
+    standby: str,
+) -> None:
     lost = httpx.ConnectError("")
     turns: list[Any] = ["http://b" if standby == "to the other" else "http://gone"]
     turns += [lost] * (standby == "away")
     hosts = _Hosts({"b": "two"}, a=turns, b=[HOLDS], gone=[lost])
-
-    async def scene() -> None:
-        transport = Transport("http://a,http://b", token="secret", transport=hosts)
-        for _ in range(2):
-            with pytest.raises(TwoServicesError, match="http://a and http://b lead to"):
-                await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
-        await transport.aclose()
-
-    asyncio.run(scene())
+    transport = Transport("http://a,http://b", token="secret", transport=hosts)
+    for _ in range(2):
+        with pytest.raises(TwoServicesError, match="http://a and http://b lead to"):
+            await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
+    await transport.aclose()
     assert set(hosts.asked["b"]) == {PROBE}
 
 
@@ -385,87 +341,77 @@ def test_the_second_service_of_a_list_is_noticed_though_the_first_one_answered_a
     assert hosts.asked == {"a": [CALL, PROBE, CALL, CALL, PROBE], "b": [PROBE]}
 
 
-def test_a_database_that_was_replaced_makes_no_two_services() -> None:
+@pytest.mark.anyio
+async def test_a_database_that_was_replaced_makes_no_two_services() -> None:
     lost = httpx.ConnectError("")
     hosts = _Hosts(a=["http://gone"], b=[STANDS_BY], gone=[HOLDS, lost])
+    transport = Transport("http://a,http://b", token="secret", transport=hosts)
+    call = partial(transport.request, "GET", "/v1/w", answer=_Answer, retry=True)
+    await call()
+    hosts.turns |= {"b": [STANDS_BY, HOLDS]}
+    await call()
+    hosts.databases = dict.fromkeys("ab", "two")
+    await call()
+    # Nor does one that the other controller has not come back to.
+    hosts.databases = dict.fromkeys("ab", "three")
+    hosts.turns |= {"a": [lost], "b": [STANDS_BY, HOLDS]}
+    await call()
+    await transport.aclose()
 
-    async def scene() -> None:
-        transport = Transport("http://a,http://b", token="secret", transport=hosts)
-        call = partial(transport.request, "GET", "/v1/w", answer=_Answer, retry=True)
-        await call()
-        hosts.turns |= {"b": [STANDS_BY, HOLDS]}
-        await call()
-        hosts.databases = dict.fromkeys("ab", "two")
-        await call()
-        # Nor does one that the other controller has not come back to.
-        hosts.databases = dict.fromkeys("ab", "three")
-        hosts.turns |= {"a": [lost], "b": [STANDS_BY, HOLDS]}
-        await call()
+
+@asynccontextmanager
+async def _redirected(
+    *databases: str, stays: bool = True, retry_for: timedelta = AT_ONCE
+) -> AsyncIterator[tuple["_Listener", Callable[[], Awaitable[object]]]]:
+    """Start a standby that sends callers to a holder; yield the holder, and a call to the standby."""
+    async with _Listener() as holder, _Listener() as standby:
+        holder.databases, holder.stays = list(databases), stays
+        standby.more = f"location: {holder.url}/v1/w?x=1\r\n"
+        transport = Transport(standby.url, token="secret", retry_for=retry_for)
+        yield (
+            holder,
+            partial(
+                transport.request, "GET", "/v1/w", answer=_Answer, retry=True, params={"x": 1}
+            ),
+        )
         await transport.aclose()
 
-    asyncio.run(scene())
 
-
-def test_who_listens_at_a_proved_address_later_gets_no_token() -> None:
-    async def scene() -> list[str]:
-        async with _Listener() as holder, _Listener() as standby:
-            standby.more = f"location: {holder.url}/v1/w?x=1\r\n"
-            transport = Transport(standby.url, token="secret", retry_for=AT_ONCE)
-            call = partial(
-                transport.request, "GET", "/v1/w", answer=_Answer, retry=True, params={"x": 1}
-            )
+@pytest.mark.anyio
+async def test_who_listens_at_a_proved_address_later_gets_no_token() -> None:
+    async with _redirected("one") as (holder, call):
+        await call()
+        await call()
+        await holder.end_connections()
+        await call()
+        holder.databases = ["two"]
+        await holder.end_connections()
+        with pytest.raises(ServiceUnreachableError, match="names two, and the redirect one"):
             await call()
-            await call()
-            await holder.end_connections()
-            await call()
-            holder.databases = ["two"]
-            await holder.end_connections()
-            with pytest.raises(
-                ServiceUnreachableError, match="names two, and the redirect one"
-            ):
-                await call()
-            await transport.aclose()
-            return holder.heard
-
-    calls = asyncio.run(scene())
-    assert calls == [PROBE, CALL, CALL, PROBE, CALL, PROBE, PROBE]
+        assert holder.heard == [PROBE, CALL, CALL, PROBE, CALL, PROBE, PROBE]
 
 
-def test_a_token_goes_only_over_a_connection_that_proved_itself() -> None:
+@pytest.mark.anyio
+async def test_a_token_goes_only_over_a_connection_that_proved_itself() -> None:
     """A balancer leads each connection elsewhere."""
-
-    async def scene() -> set[str]:
-        async with _Listener() as balancer, _Listener() as standby:
-            standby.more = f"location: {balancer.url}/v1/w\r\n"
-            balancer.databases = ["one", "two"] * 20
-            transport = Transport(standby.url, token="secret")
-            call = partial(transport.request, "GET", "/v1/w", answer=_Answer, retry=True)
-            for _ in range(2):
-                await asyncio.gather(*(call() for _ in range(4)))
-            await transport.aclose()
-            return balancer.trusted
-
-    assert asyncio.run(scene()) == {"one"}
+    databases = ["one", "two"] * 20
+    async with _redirected(*databases, retry_for=timedelta(minutes=1)) as (balancer, call):
+        for _ in range(2):
+            await asyncio.gather(*(call() for _ in range(4)))
+        assert balancer.trusted == {"one"}
 
 
-def test_a_target_that_closes_after_each_answer_gets_no_token_and_is_named() -> None:
-    async def scene() -> None:
-        async with _Listener() as closes, _Listener() as standby:
-            closes.stays = False
-            standby.more = f"location: {closes.url}/v1/w\r\n"
-            transport = Transport(standby.url, token="secret", retry_for=AT_ONCE)
-            said = (
-                f"{closes.url} (its --advertise-url), which cannot be used: it closed the conn"
-            )
-            with pytest.raises(ServiceUnreachableError, match=re.escape(said)):
-                await transport.request("GET", "/v1/w", answer=_Answer, retry=True)
-            await transport.aclose()
-            assert set(closes.heard) == {PROBE}
-
-    asyncio.run(scene())
+@pytest.mark.anyio
+async def test_a_target_that_closes_after_each_answer_gets_no_token_and_is_named() -> None:
+    async with _redirected("one", stays=False) as (closes, call):
+        said = f"{closes.url} (its --advertise-url), which cannot be used: it closed the conn"
+        with pytest.raises(ServiceUnreachableError, match=re.escape(said)):
+            await call()
+        assert set(closes.heard) == {PROBE}
 
 
-def test_a_call_whose_proved_connection_another_call_took_asks_over_a_new_one(
+@pytest.mark.anyio
+async def test_a_call_whose_proved_connection_another_call_took_asks_over_a_new_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask = Transport._database_of
@@ -479,25 +425,17 @@ def test_a_call_whose_proved_connection_another_call_took_asks_over_a_new_one(
         return database
 
     monkeypatch.setattr(Transport, "_database_of", ask_and_pause)
-
-    async def scene() -> list[str]:
-        async with _Listener() as holder, _Listener() as standby:
-            standby.more = f"location: {holder.url}/v1/w\r\n"
-            transport = Transport(standby.url, token="secret", retry_for=AT_ONCE)
-            call = partial(transport.request, "GET", "/v1/w", answer=_Answer, retry=True)
-            first = asyncio.create_task(call())
-            await is_proved.wait()
-            holder.answers.clear()
-            second = asyncio.create_task(call())
-            await until(lambda: len(holder.heard) == 2)
-            goes_on.set()
-            await until(lambda: len(holder.heard) == 3 or first.done())
-            holder.answers.set()
-            await asyncio.gather(first, second)
-            await transport.aclose()
-            return holder.heard
-
-    assert asyncio.run(scene())[:3] == [PROBE, PROBE, PROBE]
+    async with _redirected("one") as (holder, call):
+        first = asyncio.ensure_future(call())
+        await is_proved.wait()
+        holder.answers.clear()
+        second = asyncio.ensure_future(call())
+        await until(lambda: len(holder.heard) == 2)
+        goes_on.set()
+        await until(lambda: len(holder.heard) == 3 or first.done())
+        holder.answers.set()
+        await asyncio.gather(first, second)
+        assert holder.heard[:3] == [PROBE, PROBE, PROBE]
 
 
 class _Listener:
@@ -516,7 +454,7 @@ class _Listener:
         self._open: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._talk, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._talk, "127.0.0.1", 0, limit=2**20)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 

@@ -34,6 +34,7 @@ def test_no_authority_is_read_where_there_is_no_tls() -> None:
     assert trust_for("http://one").get_ca_certs() == []
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("host", "trusts", "end", "said"),
     [
@@ -43,7 +44,7 @@ def test_no_authority_is_read_where_there_is_no_tls() -> None:
         ("127.0.0.1", True, "plain", "; write http:// if it has none"),
     ],
 )
-def test_tls_that_cannot_be_had_is_told_at_once_with_the_cure(
+async def test_tls_that_cannot_be_had_is_told_at_once_with_the_cure(
     host: str,
     end: datetime | str | None,
     said: str,
@@ -55,16 +56,11 @@ def test_tls_that_cannot_be_had_is_told_at_once_with_the_cure(
     files = Files(tmp_path, end=end if isinstance(end, datetime) else None)
     if trusts:
         monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
-
-    async def scene() -> None:
-        async with await _serve(None if end == "plain" else files) as server:
-            port = _port(server)
-            with pytest.raises(ServiceUnreachableError, match=said):
-                await _ask(f"https://{host}:{port}")  # would take a minute
-        async with await _serve(None) as plain:  # and another URL of the list goes on
-            await _ask(f"https://127.0.0.1:{_port(plain)},http://127.0.0.1:{_port(plain)}")
-
-    asyncio.run(scene())
+    async with await _serve(None if end == "plain" else files) as server:
+        with pytest.raises(ServiceUnreachableError, match=said):
+            await _ask(f"https://{host}:{_port(server)}")  # would take a minute
+    async with await _serve(None) as plain:  # and another URL of the list goes on
+        await _ask(f"https://127.0.0.1:{_port(plain)},http://127.0.0.1:{_port(plain)}")
 
 
 @pytest.mark.parametrize(
@@ -88,20 +84,21 @@ def test_a_file_of_authorities_that_cannot_be_used_is_named_at_once(
     assert "name a file of certificates in PEM form, or unset it" in str(shown.exception)
 
 
-def test_a_port_that_speaks_tls_is_told_from_one_that_says_nothing(tmp_path: Path) -> None:
-    async def scene() -> list[str]:
-        logged: list[str] = []
-        async with await _serve(Files(tmp_path)) as server:
-            asking = asyncio.create_task(_ask(f"http://127.0.0.1:{_port(server)}", logged))
-            await until(lambda: bool(logged))
-            asking.cancel()
-        return logged
-
-    (line,) = asyncio.run(scene())
+@pytest.mark.anyio
+async def test_a_port_that_speaks_tls_is_told_from_one_that_says_nothing(
+    tmp_path: Path,
+) -> None:
+    logged: list[str] = []
+    async with await _serve(Files(tmp_path)) as server:
+        asking = asyncio.create_task(_ask(f"http://127.0.0.1:{_port(server)}", logged))
+        await until(lambda: bool(logged))
+        asking.cancel()
+    (line,) = logged
     assert line.endswith("without sending a response; write https:// if it speaks TLS")
 
 
-def test_a_stream_that_ends_within_a_handshake_is_a_restart(
+@pytest.mark.anyio
+async def test_a_stream_that_ends_within_a_handshake_is_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(tmp_path)
@@ -111,18 +108,15 @@ def test_a_stream_that_ends_within_a_handshake_is_a_restart(
         await reader.read(1)
         writer.close()
 
-    async def scene() -> list[str]:
-        logged: list[str] = []
-        ends = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        port = _port(ends)
-        asking = asyncio.create_task(_ask(f"https://127.0.0.1:{port}", logged))
-        await until(lambda: bool(logged))
-        ends.close()
-        async with await _serve(files, port):
-            await asking
-        return logged
-
-    begun, ended = asyncio.run(scene())
+    logged: list[str] = []
+    ends = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = _port(ends)
+    asking = asyncio.create_task(_ask(f"https://127.0.0.1:{port}", logged))
+    await until(lambda: bool(logged))
+    ends.close()
+    async with await _serve(files, port):
+        await asking
+    begun, ended = logged
     assert begun.endswith("60 s: the connection ended within the TLS handshake")
     assert "answers again" in ended
 

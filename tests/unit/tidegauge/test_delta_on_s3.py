@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from pyarrow import fs
 
 from tidegauge.tables import (
     IncompleteTableError,
-    TooOldError,
     UnreadableTableError,
     complete_until,
     note,
@@ -132,28 +131,6 @@ def test_a_log_that_sees_new_commits_sees_a_table_made_again(
     log.refresh()
     assert log.table_id != first
     assert [one.time for one in log.newest_first()] == [50] + [None] * (commits - 1)
-
-
-def test_what_a_cleaned_up_log_no_longer_says_is_unknown_or_too_old(
-    table: dict[str, str],
-) -> None:
-    for until in (2_500, None):
-        commit(table, until)
-    DeltaTable(TABLE, storage_options=table).create_checkpoint()
-    clean_up(table, 0, 1)
-    assert version_at(TABLE, 2_001, storage_options=table) == 3
-    with pytest.raises(TooOldError, match="version 2 is the oldest that is known to be"):
-        version_at(TABLE, 2_000, storage_options=table)
-    clean_up(table, 2, 3)
-    assert complete_until(TABLE, storage_options=table) is None
-    assert version_at(TABLE, 2_000, storage_options=table) is None
-    commit(table, 2_500)
-    assert complete_until(TABLE, storage_options=table) == 2_500
-
-
-def clean_up(options: dict[str, str], *versions: int) -> None:
-    for version in versions:
-        files(options).delete_file(f"lake/hourly/_delta_log/{version:020d}.json")
 
 
 @pytest.mark.parametrize("wrong", [{"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, {}])

@@ -17,13 +17,6 @@ def _ref(segment: int) -> SegmentRef:
     return SegmentRef("tests/one", segment)
 
 
-def test_what_was_completed_and_is_continued_is_not_named() -> None:
-    state = GroupState(
-        unassigned={_ref(3): 7}, completed={_ref(0): 10, _ref(1): 20, _ref(2): 0}
-    )
-    assert state.frontier("tests/one", TOPOLOGY) == {3: 7}
-
-
 def test_what_was_completed_and_waits_for_others_is_named() -> None:
     state = GroupState(unassigned={_ref(1): 4}, completed={_ref(0): 10, _ref(2): 0})
     assert state.frontier("tests/one", TOPOLOGY) == {1: 4, 2: 0}

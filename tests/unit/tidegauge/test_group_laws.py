@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tidegauge.errors import InvalidTransitionError, ReaderFencedError
-from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change, go_offline
+from tidegauge.errors import InvalidTransitionError
+from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change
 from tidegauge.topology import Segment, Topology
 
 STREAM = "s/one"
@@ -54,29 +54,3 @@ def _with(**readers: ReaderState) -> GroupState:
 def test_a_change_that_breaks_a_law_is_refused(after: GroupState, law: str) -> None:
     with pytest.raises(InvalidTransitionError, match=law):
         check_change(BEFORE, after, TOPOLOGIES)
-
-
-def test_nobody_speaks_for_a_name_that_was_taken_over() -> None:
-    taken_over = replace(BEFORE, readers={"a": ReaderState(3, {ZERO: 4, ONE: 7})}, epochs=3)
-    with pytest.raises(ReaderFencedError):
-        check_change(taken_over, replace(BEFORE, epochs=3), TOPOLOGIES)
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        BEFORE,
-        _with(a=ReaderState(1, {ZERO: 10})),
-        replace(_with(a=ReaderState(1)), completed={ZERO: 10}, unassigned={TWO: 0}),
-        replace(BEFORE, readers={"a": ReaderState(1, {ZERO: 4})}, unassigned={ONE: 0}),
-    ],
-)
-def test_a_change_that_breaks_no_law_is_taken(after: GroupState) -> None:
-    check_change(BEFORE, after, TOPOLOGIES)
-
-
-def test_a_reader_does_not_go_back_before_a_segment_whose_successors_are_open() -> None:
-    state = replace(_with(a=ReaderState(1)), completed={ZERO: 10}, unassigned={TWO: 0})
-    with pytest.raises(InvalidTransitionError, match="go back to a checkpoint instead"):
-        go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 9})
-    assert go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 10}).completed == {ZERO: 10}

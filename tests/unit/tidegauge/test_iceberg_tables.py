@@ -5,143 +5,69 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
-from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataV2
 
+from tests.written_tables import Iceberg, rows
 from tidegauge.tables import TooOldError, UnreadableTableError, complete_until, note, version_at
 from tidegauge.tables.history import commit_in_effect, first_complete
 from tidegauge.tables.iceberg import IcebergLog, SnapshotHistory
 
 NAME = "lake.hourly"
-ROWS = pa.table({"time": [1]})
-
-
-def noted(until: int) -> dict[str, str]:
-    return note(until, job="nightly", format="iceberg")
-
-
-class Lake:
-    """A catalog with one table."""
-
-    def __init__(self, folder: Path) -> None:
-        self.properties = {
-            "name": "lake",
-            "type": "sql",
-            "uri": f"sqlite:///{folder}/catalog.db",
-            "warehouse": f"file://{folder}/warehouse",
-        }
-        named = {key: one for key, one in self.properties.items() if key != "name"}
-        self.catalog: Catalog = load_catalog("lake", **named)
-        self.catalog.create_namespace("lake")
-        self.create()
-
-    def create(self, **properties: str) -> None:
-        self.catalog.create_table(NAME, ROWS.schema, properties=properties)
-
-    @property
-    def table(self) -> Table:
-        return self.catalog.load_table(NAME)
-
-    def append(self, until: int | None = None) -> int:
-        """Commit a row, perhaps with a note; return the id of its snapshot."""
-        table = self.table
-        table.append(ROWS, snapshot_properties={} if until is None else noted(until))
-        current = table.current_snapshot()
-        assert current is not None
-        return current.snapshot_id
-
-    def roll_back(self, snapshot_id: int) -> None:
-        self.table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
-
-    def expire(self, *snapshot_ids: int) -> None:
-        self.table.maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
-
-    def time(self) -> int | None:
-        return complete_until(NAME, catalog=self.properties)
-
-    def version_at(self, time: int) -> int | None:
-        return version_at(NAME, time, catalog=self.properties)
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    lake = Lake(tmp_path)
+def lake(tmp_path: Path) -> Iterator[Iceberg]:
+    lake = Iceberg(tmp_path)
     yield lake
     lake.catalog.close()
 
 
-def test_each_version_says_its_time_and_the_first_complete_one_is_found(lake: Lake) -> None:
+def time_of(lake: Iceberg) -> int | None:
+    return complete_until(NAME, **lake.how)
+
+
+def test_each_version_says_its_time_and_the_first_complete_one_is_found(lake: Iceberg) -> None:
     told, reached = (None, 10, None, 20, 20, 30), []
     for until in told:
-        lake.append(until)
-        reached.append(lake.time())
+        lake.append(1, until=until)
+        reached.append(time_of(lake))
     assert reached == [None, 10, 10, 20, 20, 30]
-    assert [lake.version_at(time) for time in (10, 11, 20, 21, 30, 31)] == [2, 4, 4, 6, 6, None]
-
-
-def test_an_overwrite_of_all_ends_the_notes_and_its_own_begins_them_again(lake: Lake) -> None:
-    for until in (10, 20):
-        lake.append(until)
-    lake.table.overwrite(ROWS)
-    assert lake.time() is None
-    lake.table.overwrite(ROWS, snapshot_properties=noted(15))
-    assert lake.time() == 15
+    found = [version_at(NAME, time, **lake.how) for time in (10, 11, 20, 21, 30, 31)]
+    assert found == [2, 4, 4, 6, 6, None]
 
 
 def test_a_delete_that_touches_each_file_ends_no_notes_and_an_overwrite_of_all_files_does(
-    lake: Lake,
+    lake: Iceberg,
 ) -> None:
-    lake.table.append(pa.table({"time": [1, 2, 3]}), snapshot_properties=noted(10))
-    lake.table.delete("time = 2")
-    assert lake.time() == 10
-    rows = pa.table({"time": [3, 4]})
+    numbers = lake.append(1, 2, 3, until=10)
+    lake.delete(numbers[1:2])
+    assert time_of(lake) == 10
     table = lake.table
     # As engines do that overwrite in one snapshot.
     with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
         for task in table.scan().plan_files():
             overwrite.delete_data_file(task.file)
-        for file in _dataframe_to_data_files(table.metadata, rows, table.io):
+        for file in _dataframe_to_data_files(table.metadata, rows([4], [4]), table.io):
             overwrite.append_data_file(file)
-    assert lake.time() is None
+    assert time_of(lake) is None
 
 
-def test_what_expired_is_unknown_or_too_old(lake: Lake) -> None:
-    ids = [lake.append(until) for until in (10, 20, 30, None)]
-    lake.expire(ids[0])
-    assert (lake.time(), lake.version_at(21)) == (30, 3)
-    with pytest.raises(TooOldError, match="version 2 is the oldest that is known to be"):
-        lake.version_at(20)
-    lake.expire(ids[2])
-    assert lake.time() is None
-    lake.append(30)
-    assert lake.time() == 30
-
-
-def test_a_table_made_again_is_another_one(lake: Lake) -> None:
-    lake.append(10)
-    log = IcebergLog(NAME, lake.properties)
+def test_a_table_made_again_is_another_one(lake: Iceberg) -> None:
+    lake.append(1, until=10)
+    log = IcebergLog(NAME, lake.how["catalog"])
     former = log.table_id
     lake.catalog.drop_table(NAME)
-    lake.create()
+    lake.catalog.create_table(NAME, rows([], []).schema)
     log.refresh()
     assert log.table_id != former
     assert list(log.newest_first()) == []
     lake.catalog.drop_table(NAME)
     with pytest.raises(UnreadableTableError, match=r"exist: lake\.hourly; correct the name"):
         log.refresh()
-
-
-def test_format_1_has_no_versions(lake: Lake) -> None:
-    lake.catalog.drop_table(NAME)
-    lake.create(**{"format-version": "1"})
-    with pytest.raises(UnreadableTableError, match="is of format 1, not 2; upgrade it"):
-        lake.time()
 
 
 @pytest.mark.parametrize(
@@ -152,9 +78,9 @@ def test_format_1_has_no_versions(lake: Lake) -> None:
         ({"name": "other"}, "Table does not exist: lake.hourly; .* name=lake"),
     ],
 )
-def test_a_wrong_catalog_is_told(lake: Lake, wrong: dict[str, str], told: str) -> None:
+def test_a_wrong_catalog_is_told(lake: Iceberg, wrong: dict[str, str], told: str) -> None:
     with pytest.raises(UnreadableTableError, match=told):
-        complete_until(NAME, catalog=lake.properties | wrong)
+        complete_until(NAME, catalog=lake.how["catalog"] | wrong)
 
 
 class Model:

@@ -36,17 +36,6 @@ def test_a_writer_that_is_forgotten_leaves_memory() -> None:
         assert count_of(Writer) == 1
 
 
-def test_an_aggregation_that_is_used_no_more_leaves_memory() -> None:
-    with uncollected():
-        core = _core()
-        _note_above_who_holds(core)
-        core.take_changes()
-        assert (count_of(Writer), core.kept_reports) == (2, 8)
-        core.drop_reports()
-        del core
-        assert (count_of(Writer), count_of(KeptReport)) == (0, 0)
-
-
 def test_a_stream_that_is_sealed_keeps_no_reports_nor_does_what_is_read_back() -> None:
     core, memory = _core(), Memory()
     with uncollected():
@@ -63,16 +52,3 @@ def test_a_stream_that_is_sealed_keeps_no_reports_nor_does_what_is_read_back() -
             ("fast", 14, {0: 9}),
             ("slow", 5, {0: 1}),
         ]
-
-
-def test_reports_of_the_transaction_that_seals_a_stream_are_stored() -> None:
-    core, memory = _core(), Memory()
-    _note_above_who_holds(core)
-    core.seal({0: 9}, START)
-    memory.apply(core.take_changes())
-    stored = Aggregator.restore("scope/stream", SETTINGS, core.topology, memory.stored())
-    assert [*stored.inspect(START).statuses()] == [*core.inspect(START).statuses()]
-    for one in (core, stored):
-        one.leave("fast", now=START)
-        assert one.run_pass(Now(20, 20)).forgotten == ["fast"]
-    assert [*stored.inspect(START).statuses()] == [*core.inspect(START).statuses()]

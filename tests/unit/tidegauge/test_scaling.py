@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.scaling import continuation, continued, continuing, equal_parts
+from tidegauge.scaling import continuation, continued, continuing
 from tidegauge.topology import KeyRange, Segment, Topology
-from tidegauge.wire.streams import TopologyDescriptions
 
 QUARTERS = Topology.of_equal_ranges(4)
 
@@ -75,23 +74,6 @@ def _scaled(topology: Topology, seal: list[int], *edges: float) -> Topology:
     return topology.scaled(dict.fromkeys(seal, 7), added)
 
 
-def test_what_continues_a_segment_is_told_with_all_that_owns_keys_of_those_it_merged_with() -> (
-    None
-):
-    merged = _scaled(QUARTERS, [0, 1], 0.0, 0.1, 0.4, 0.5)
-    later = _scaled(merged, [4], 0.0, 0.05, 0.1)
-    assert [one.number for one in continuation(later, 0)] == [0, 1, 4, 5, 6, 7, 8]
-    known = QUARTERS.updated(continuation(later, 0), later.revision)
-    assert (known.segments, known.revision) == (later.segments, 2)
-
-
-def test_what_is_known_to_be_sealed_stays_so_when_answers_overtake_each_other() -> None:
-    first = _scaled(QUARTERS, [0], 0.0, 0.25)
-    second = _scaled(first, [4], 0.0, 0.25)
-    known = QUARTERS.updated(continuation(second, 0), 2).updated(continuation(first, 0), 1)
-    assert (known.segments, known.revision) == (second.segments, 2)
-
-
 def test_what_continues_a_segment_that_is_not_known_cannot_be_taken_in() -> None:
     split = _scaled(QUARTERS, [1], 0.25, 0.3, 0.5)
     merged = _scaled(split, [0, 4], 0.0, 0.3)
@@ -99,23 +81,6 @@ def test_what_continues_a_segment_that_is_not_known_cannot_be_taken_in() -> None
     assert [one.number for one in told] == [0, 4, 6]
     with pytest.raises(ValueError, match="segment 4 continues 1, which is not sealed"):
         QUARTERS.updated(told, merged.revision)
-
-
-def test_only_what_a_scaling_changed_is_described_anew() -> None:
-    descriptions = TopologyDescriptions()
-    former = descriptions.of(QUARTERS)
-    grown = QUARTERS.scaled(
-        {1: 7}, continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)), now_ms=5
-    )
-    described = descriptions.of(grown)
-    assert described == TopologyDescriptions().of(grown)
-    assert descriptions.of(grown) is described
-    known = {id(one) for one in former.segments}
-    assert [one.number for one in described.segments if id(one) in known] == [0, 2, 3]
-    again = QUARTERS.scaled(
-        {1: 7}, continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)), now_ms=6
-    )
-    assert descriptions.of(again) == TopologyDescriptions().of(again)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 12))
@@ -144,8 +109,3 @@ def test_who_takes_in_what_continues_a_segment_routes_its_keys_as_the_service_do
         for share in (0, 0.3, 0.7, 0.99):
             key = owned.low + share * (owned.high - owned.low)
             assert known.route(key) == newest.route(key)
-
-
-def test_equal_parts_meet_and_end_where_the_whole_does() -> None:
-    assert equal_parts(KeyRange(0.1, 0.7), 3) == _ranges(0.1, 0.3, 0.5, 0.7)
-    assert equal_parts(KeyRange(0.0, 1.0), 1) == [KeyRange(0.0, 1.0)]

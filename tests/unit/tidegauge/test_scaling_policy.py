@@ -97,14 +97,6 @@ def test_neighbours_are_merged_when_each_is_below_half_the_target() -> None:
     )
 
 
-@pytest.mark.parametrize("per_s", [100, 150, 400])
-def test_between_half_and_twice_the_target_nothing_happens(per_s: int) -> None:
-    stream = Simulation(2)
-    stream.run(10 * COOLDOWN_MS, per_s)
-    assert stream.done == []
-    assert stream.plan().waits == {}
-
-
 def test_a_segment_that_a_scaling_made_is_left_alone_for_its_cooldown() -> None:
     stream = Simulation()
     stream.run(WINDOW_MS, per_s=1_000)
@@ -119,15 +111,6 @@ def test_a_segment_that_a_scaling_made_is_left_alone_for_its_cooldown() -> None:
     assert stream.done[1:] == [(began_ms + COOLDOWN_MS, [1]), (began_ms + COOLDOWN_MS, [2])]
 
 
-def test_what_was_scaled_by_hand_cools_down_too() -> None:
-    stream = Simulation()
-    stream.scale([0], [KeyRange(0, 0.5), KeyRange(0.5, 1)], "by hand")
-    stream.run(COOLDOWN_MS - LOOK_MS, per_s=0)
-    assert stream.plan().waits[1] == "merged after the cooldown, in 30s"
-    stream.run(LOOK_MS, per_s=0)
-    assert stream.growing == [(0, 1)]
-
-
 @pytest.mark.parametrize("per_s", [0, 70, 199, 401, 1_000, 3_333, 20_000])
 def test_a_steady_load_comes_to_rest(per_s: int) -> None:
     stream = Simulation(3)
@@ -135,17 +118,6 @@ def test_a_steady_load_comes_to_rest(per_s: int) -> None:
     rested = list(stream.done)
     stream.run(30 * COOLDOWN_MS, per_s)
     assert stream.done == rested
-
-
-def test_a_load_that_rises_and_falls_tenfold_is_followed_up_and_down_and_never_to_and_fro() -> (
-    None
-):
-    stream = Simulation()
-    counts = []
-    for per_s in (150, 1_500, 150):
-        stream.run(6 * COOLDOWN_MS, per_s)
-        counts.append((len(stream.growing), len(stream.done)))
-    assert counts == [(1, 0), (8, 7), (2, 13)]
 
 
 def test_a_split_whose_load_stays_in_one_part_is_not_repeated_for_ten_cooldowns() -> None:
@@ -163,16 +135,6 @@ def test_a_split_whose_load_stays_in_one_part_is_not_repeated_for_ten_cooldowns(
     assert stream.done == [(WINDOW_MS, [0]), (began_ms + 10 * COOLDOWN_MS, [1])]
     stream.run(WINDOW_MS, per_s=1_000, keys=one_key)
     assert list(stream.load.hot_until_ms) == [4]
-
-
-def test_a_hot_key_that_cools_is_forgotten_when_its_segments_are_merged() -> None:
-    stream = Simulation()
-    stream.run(WINDOW_MS * 2, per_s=1_000, keys={0.3: 1.0})
-    assert list(stream.load.hot_until_ms) == [1]
-    stream.run(COOLDOWN_MS, per_s=10)
-    assert stream.growing == [(0, 1)]
-    stream.run(LOOK_MS, per_s=10)
-    assert stream.load.hot_until_ms == {}
 
 
 def test_no_more_grow_than_may_and_the_busiest_are_split_first() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.listed_streams import NOW, STATES, UNWATCHED, brief_of
+from tests.listed_streams import NOW, UNWATCHED, brief_of
 from tidegauge.aggregation.changes import Paced
 from tidegauge.explain.states import LABELS, TONES, State, Tone
-from tidegauge.wire.streams import BriefStreamList, JudgedState
-from tidegauge_cli.tables import describe_state, judge, table_of_streams
+from tidegauge.wire.streams import JudgedState
+from tidegauge_cli.tables import describe_state
 
 
 def judged(paced: Paced = UNWATCHED, **given: Any) -> JudgedState:
@@ -67,13 +67,6 @@ def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
     assert (found.state, found.tone) == (state, tone)
 
 
-def test_marks_are_counted_while_a_stream_moves() -> None:
-    two_in_a_second = Paced(mean_ms=500, marks=1.0)
-    assert judged(two_in_a_second).marks_per_s == 2.0
-    assert judged(two_in_a_second, marked_ms=NOW - 11_000).marks_per_s == 0.0
-    assert judged().marks_per_s == 0.0
-
-
 def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
     def found(marked_ms: int, held_ms: int) -> JudgedState:
         return judged(marked_ms=marked_ms, explained={"held_ms": held_ms})
@@ -120,20 +113,3 @@ def test_a_line_says_the_state_and_who_is_to_blame_and_for_how_long(
     given: Any, words: str
 ) -> None:
     assert describe_state(brief_of(**given), judged(**given), now_ms=NOW) == words
-
-
-def test_the_list_of_the_command_line_begins_with_trouble() -> None:
-    streams = [
-        brief_of(stream="a/moving"),
-        brief_of(stream="b/held", marked_ms=NOW - 53_000),
-        brief_of(stream="c/quiet", marked_ms=NOW - 11_000, explained={"reason": "caught_up"}),
-        brief_of(stream="d/few", explained={"reason": "min_writers", "states": STATES}),
-    ]
-    listed = judge(BriefStreamList(streams=streams, cursor=None, now_ms=NOW))
-    rows = table_of_streams(listed).rows
-    assert [(row[0].plain, row[3].plain) for row in rows] == [
-        ("b/held", "held by slow for 53s"),
-        ("d/few", "too few writers for 1s"),
-        ("a/moving", "moving"),
-        ("c/quiet", "quiet for 11s"),
-    ]

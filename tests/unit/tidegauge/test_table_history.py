@@ -6,18 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.event_time import END_OF_TIME
-from tidegauge.tables.errors import TooOldError, TwoJobsError
+from tidegauge.tables.errors import TwoJobsError
 from tidegauge.tables.history import (
     Commit,
     check_jobs,
     commit_in_effect,
     covered,
-    declaring,
     first_complete,
     has_ended,
     has_taken_over,
-    is_whole,
 )
 from tidegauge.tables.notes import Note
 
@@ -44,53 +41,11 @@ def time_of(commits: list[Commit]) -> int | None:
     return None if found is None else found.time
 
 
-@pytest.mark.parametrize(
-    ("told", "time"),
-    [
-        ((10, None, 20, None, "empty"), 20),
-        *(((), None), ((None, None), None)),  # nothing before the first note
-        *(((10, "end"), None), ((10, 20, "end", None), None)),
-        ((10, 20, "end", 15), 15),
-    ],
-)
-def test_a_commit_takes_the_newest_note_below_it_behind_what_ended_notes(
-    told: tuple[int | str | None, ...], time: int | None
-) -> None:
-    assert time_of(history(*told)) == time
-
-
 def test_notes_have_ended_where_there_were_some_and_none_has_followed() -> None:
     assert has_ended(history(10, "end", None))
     assert has_ended(history("end", None), had_notes=True)
     for told in [("end",), ("end", None), (10, None), (10, "end", 5), ()]:
         assert not has_ended(history(*told))
-
-
-def test_a_note_that_says_only_whose_batch_it_is_says_no_time() -> None:
-    batch = Commit(1, note=Note(until=None, job=JOB, query="q", batch=0))
-    assert time_of([batch, *history(10)]) == 10
-
-
-def test_a_final_note_is_the_end_of_time() -> None:
-    final = Commit(1, note=Note(until=None, final=True, job=JOB))
-    assert time_of([final, *history(10)]) == END_OF_TIME
-
-
-def test_a_version_below_the_oldest_kept_note_is_too_old() -> None:
-    commits = history(10, 20, 30, first=7)
-    with pytest.raises(TooOldError, match="no longer kept; version 7 is the oldest"):
-        first_complete("t", 10, commits)
-    found = first_complete("t", 11, commits)
-    assert found is not None
-    assert found.version == 8
-
-
-def test_what_was_complete_before_notes_ended_is_asked_of_the_newest_notes_alone() -> None:
-    commits = history(10, 20, "end", 15, 25)
-    found = first_complete("t", 12, commits)
-    assert found is not None
-    assert found.version == 3
-    assert first_complete("t", 30, commits) is None
 
 
 @given(
@@ -135,10 +90,6 @@ def test_commits_without_rows_right_behind_a_version_are_covered_with_it() -> No
     assert [one.version for one in covered(commits, 1)] == [3, 2, 1, 0]
     assert [one.version for one in covered(commits, 4)] == [5, 4, 3, 2, 1, 0]
     assert [one.version for one in covered(commits, 0)] == [0]
-
-
-def test_a_version_that_is_no_longer_kept_covers_nothing_that_is_known() -> None:
-    assert list(covered(history(10, 20, first=7), 3)) == []
 
 
 def by(*said: str, shared: bool = False) -> list[Commit]:
@@ -192,18 +143,3 @@ def test_a_query_behind_a_take_over_was_on_the_way_though_what_it_said_before_is
     behind = Commit(8, note=Note(until=5, job="j", query="a"))
     with pytest.raises(TwoJobsError):
         check_jobs("t", [behind, took])
-
-
-def test_who_declares_need_not_know_the_time() -> None:
-    batch = Commit(1, note=Note(until=None, job="other", query="q", batch=0))
-    found = declaring([*history(None, first=2), batch, *history(10)])
-    assert found is not None
-    assert found.job == "other"
-    assert declaring(history(10, "end", None)) is None
-    assert declaring([]) is None
-
-
-def test_a_history_is_whole_if_it_begins_with_the_first_commit() -> None:
-    assert is_whole([])
-    assert is_whole(history(10, None))
-    assert not is_whole(history(10, None, first=4))

@@ -13,16 +13,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.written_tables import BEGIN, HOUR, Delta, Iceberg, Written, cursor_at, rows, utc
-from tidegauge.event_time import END_OF_TIME
+from tests.written_tables import BEGIN, HOUR, Delta, Iceberg, Written, cursor_at, rows
 from tidegauge.intervals import Interval
 from tidegauge.tables import (
     GoneError,
-    UnreadableTableError,
     WorkList,
     complete_until,
     delta,
-    intervals,
     note,
 )
 from tidegauge.tables.columns import read_times
@@ -47,22 +44,6 @@ def iceberg(tmp_path: Path) -> Iterator[Iceberg]:
 
 def starts(found: list[Interval]) -> list[int]:
     return [(one.start - BEGIN) // HOUR for one in found]
-
-
-def test_hours_become_complete_once_and_a_late_row_names_its_hour_again(table: Written) -> None:
-    table.append(BEGIN, BEGIN + HOUR, until=BEGIN + HOUR)
-    first = table.look()
-    assert starts(first.new) == [0]
-    table.append(BEGIN + 2 * HOUR, BEGIN + 7, None, until=BEGIN + 3 * HOUR)
-    second = table.look(first.cursor)
-    assert starts(second.new) == [1, 2]
-    assert second.again == [Interval(BEGIN, BEGIN + HOUR, rows=1, late_by=HOUR - 7)]
-    assert (second.version or 0) > (first.version or 0)
-    table.append(BEGIN + 9 * HOUR, until=END_OF_TIME)
-    last = table.look(second.cursor)
-    assert (last.until, starts(last.new), last.again) == (END_OF_TIME, list(range(3, 10)), [])
-    table.append(BEGIN + 20 * HOUR)
-    assert starts(table.look(last.cursor).again) == [20]
 
 
 def test_a_field_of_a_column_is_read_where_the_format_notes_no_bounds(table: Written) -> None:
@@ -121,23 +102,6 @@ def test_what_a_user_gives_wrong_is_named(table: Written) -> None:
         table.look(zone="Paris")
 
 
-def test_a_delete_marks_what_it_touched_and_ends_no_notes(table: Written) -> None:
-    numbers = table.append(BEGIN, BEGIN + HOUR, BEGIN + 2 * HOUR, until=BEGIN + 3 * HOUR)
-    first = table.look()
-    table.delete(numbers[1:2])
-    found = table.look(first.cursor)
-    assert (found.until, found.new, starts(found.again)) == (BEGIN + 3 * HOUR, [], [0, 1, 2])
-    assert all(one.rewritten and not one.rows for one in found.again)
-    behind = table.look(found.cursor)
-    assert (behind.new, behind.again) == ([], [])
-
-
-def test_without_a_note_nothing_is_listed_and_nothing_is_forgotten(table: Written) -> None:
-    table.append(BEGIN)
-    nothing = table.look()
-    assert (nothing.until, nothing.new, nothing.cursor) == (None, [], None)
-
-
 def brute(table: Written, version: int, start: int) -> list[tuple[int, int]]:
     return [row for row in table.times(version) if start <= row[0] < start + HOUR]
 
@@ -173,17 +137,6 @@ def test_hours_that_differ_are_named_in_random_histories(table: Written, seed: i
         stop = (now.until // HOUR) * HOUR
         expected = list(range((old.until or 0) // HOUR * HOUR, stop, HOUR))
         assert [one.start for one in now.new] == expected
-
-
-def test_a_rollback_takes_rows_back_which_are_in_no_snapshot(iceberg: Iceberg) -> None:
-    iceberg.append(BEGIN, until=BEGIN + 2 * HOUR)
-    iceberg.append(BEGIN + HOUR, until=BEGIN + 2 * HOUR)
-    first = iceberg.look()
-    iceberg.roll_back(1)
-    assert iceberg.look(first.cursor).cursor == first.cursor
-    iceberg.append(BEGIN + 3 * HOUR, until=BEGIN + 2 * HOUR)
-    found = iceberg.look(first.cursor)
-    assert (found.new, starts(found.again)) == ([], [1])
 
 
 def test_snapshots_that_expired_are_missed_only_if_they_are_behind_the_cursor(
@@ -276,13 +229,6 @@ def test_a_file_is_read_in_the_thread_of_who_asks() -> None:
     assert threads == {get_ident()}
 
 
-def test_days_of_a_zone_are_local(tmp_path: Path) -> None:
-    table = Delta(tmp_path)
-    table.append(utc(2026, 3, 28, 23), utc(2026, 3, 29, 22), until=utc(2026, 3, 30, 22))
-    days = table.look(by="1 day", zone="Europe/Paris").new
-    assert [(one.end - one.start) // HOUR for one in days] == [23, 24]
-
-
 def test_vacuum_lists_nothing_and_a_file_that_is_needed_and_gone_is_an_error(
     tmp_path: Path,
 ) -> None:
@@ -366,8 +312,3 @@ def test_a_table_with_renamed_columns_is_read_by_the_names_in_its_files(tmp_path
     add = next(line for line in late if line.startswith('{"add"'))
     entry.with_name(f"{1:020d}.json").write_text(add)
     assert starts(table.look(first.cursor).again) == [0]
-
-
-def test_a_table_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableTableError, match="correct the path"):
-        intervals(str(tmp_path / "none"))

@@ -4,11 +4,9 @@ import pytest
 
 from tidegauge.errors import InvalidPositionError
 from tidegauge.groups import SegmentRef, join_group, skip_truncated, start
-from tidegauge.lattice import frontier
 from tidegauge.topology import Position, Segment, Topology
 from tidegauge.truncation import spared, truncated_at
 
-PLAIN = Topology.of_equal_ranges(2)
 SPLIT = Topology(
     [
         Segment(0, sealed_length=100),
@@ -19,31 +17,6 @@ SPLIT = Topology(
     ]
 )
 TAILS = {0: 100, 1: 50, 2: 20, 3: 30, 4: 10}
-
-
-def test_what_lies_before_a_cut_goes() -> None:
-    gone = truncated_at(SPLIT, {}, TAILS, {1: 7, 3: 12, 4: 0})
-    assert gone == {0: 100, 1: 7, 2: 20, 3: 12}
-
-
-@pytest.mark.parametrize(
-    ("position", "cut"),
-    [
-        ({0: 40}, {0: 40, 1: 0}),
-        ({0: 40, 1: 0, 3: 1}, {1: 0, 2: 0, 3: 1}),
-        ({0: 100, 1: 5}, {1: 5, 2: 0, 3: 0}),
-    ],
-)
-def test_a_position_that_is_no_cut_truncates_at_the_cut_that_it_stands_for(
-    position: Position, cut: Position
-) -> None:
-    for one in (position, cut):
-        gone = truncated_at(SPLIT, {}, TAILS, one)
-        assert frontier(SPLIT, gone) == cut
-
-
-def test_what_is_gone_stays_gone() -> None:
-    assert truncated_at(PLAIN, {0: 30, 1: 5}, {0: 40, 1: 40}, {0: 10, 1: 9}) == {0: 30, 1: 9}
 
 
 @pytest.mark.parametrize(
@@ -76,8 +49,3 @@ def test_a_reader_goes_on_at_the_first_offsets_behind_whole_segments_that_are_go
     assert skipped.completed == {SegmentRef("s", 0): 100, SegmentRef("s", 2): 20}
     assert skipped.readers["r"].owned == {SegmentRef("s", 1): 7, SegmentRef("s", 3): 12}
     assert skipped.unassigned == {SegmentRef("s", 4): 0}
-
-
-def test_a_reader_that_is_beyond_the_first_offsets_stays_there() -> None:
-    state = join_group(start({"s": PLAIN}, {"s": {0: 30, 1: 30}}), "r")
-    assert skip_truncated(state, "r", 1, "s", PLAIN, {0: 10, 1: 30}) == state
