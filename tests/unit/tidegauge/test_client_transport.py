@@ -293,28 +293,6 @@ def test_a_target_proves_itself_anew_once_a_connection_to_it_broke(
     assert hosts.asked["holder"] == [PROBE, CALL, CALL, CALL, PROBE, CALL]
 
 
-HANGS = "the request was sent, but nothing came back in time"
-
-
-@pytest.mark.parametrize(
-    ("turns", "said"),
-    [
-        ([httpx.ConnectError("refused")], "refused"),
-        ([httpx.ReadTimeout("")], HANGS),
-        ([HOLDS, httpx.ReadTimeout("")], HANGS),
-    ],
-)
-def test_a_holder_behind_a_redirect_that_cannot_be_used_is_named_as_itself(
-    turns: list[Any], said: str
-) -> None:
-    hosts = _Hosts(standby=["http://holder"], holder=turns)
-    refused = _refused("http://standby", hosts, times=2, retry_for=AT_ONCE)
-    assert (
-        "http://standby stands by for http://holder (its --advertise-url), which cannot be used: "
-        f"{said}"
-    ) in str(refused)
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize("standby", ["again", "away", "to the other"])
 async def test_a_list_that_leads_to_two_services_is_refused_with_both_named(

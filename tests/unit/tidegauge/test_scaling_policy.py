@@ -88,15 +88,6 @@ def test_a_segment_is_split_at_its_middle_once_a_window_was_above_twice_the_targ
     )
 
 
-def test_neighbours_are_merged_when_each_is_below_half_the_target() -> None:
-    stream = Simulation(2)
-    stream.run(WINDOW_MS, per_s=99)
-    assert stream.growing == [(0, 1)]
-    assert stream.load.actions[0].reason == (
-        "segments 0 and 1 took 49.5 events/s and 49.5 events/s, below half the target of 100"
-    )
-
-
 def test_a_segment_that_a_scaling_made_is_left_alone_for_its_cooldown() -> None:
     stream = Simulation()
     stream.run(WINDOW_MS, per_s=1_000)
@@ -187,16 +178,6 @@ def test_a_clock_that_a_crash_set_back_charges_nobody() -> None:
     stream.look()
     assert stream.plan().waits[2] == left == "merged after the cooldown, in 8m"
     assert rates(stream.load, stream.policy)[1] == 75
-
-
-def test_rates_of_events_say_nothing_of_bytes() -> None:
-    stream = Simulation()
-    stream.run(WINDOW_MS, per_s=150)
-    stream.policy = replace(POLICY, unit="bytes")
-    assert is_due(stream.load, stream.policy, stream.now_ms)
-    stream.look()
-    assert rates(stream.load, stream.policy) == {}
-    assert len(stream.load.samples) == 1
 
 
 def test_no_more_is_kept_than_a_window_needs() -> None:
