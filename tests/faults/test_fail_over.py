@@ -2,16 +2,12 @@
 
 import os
 import signal
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
-from functools import partial
+from contextlib import closing
 from itertools import count, cycle, pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Self
 
 import httpx
 
@@ -36,7 +32,6 @@ from tests.service.controllers import (
 )
 from tests.service.sessions import connected
 
-SOCKET = ".s.PGSQL.5432"
 STOPS_INSIDE = f"""
 import os, signal
 from pathlib import Path
@@ -55,29 +50,6 @@ def check_and_stop(connection, holder):
 lease._check = check_and_stop
 {LAUNCHER}
 """
-
-
-def test_a_standby_of_a_holder_without_a_url_answers_503(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    with ServerProcess(tmp_path, database_url=cluster.database()) as holder:
-        standby = controller(tmp_path, holder.database_url)
-        standby.launch()
-        wait_until(lambda: answers(standby))
-        answer = httpx.get(f"{standby.url}/v1/streams")
-        standby.stop()
-        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-        assert answer.headers["retry-after"] == "1"
-
-
-def test_a_controller_that_was_killed_sends_nobody_to_itself_when_it_starts_again(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    with controller(tmp_path, cluster.database()) as holder:
-        holder.kill()
-        holder.launch()
-        wait_until(lambda: answers(holder))
-        assert httpx.get(f"{holder.url}/v1/streams").status_code == 503
 
 
 def test_a_holder_that_was_paused_commits_nothing_and_shows_nothing_old(
@@ -150,16 +122,6 @@ def _ask(url: str, body: object) -> None:
     httpx.post(url, json=body, timeout=60)
 
 
-def test_a_holder_that_leaves_is_succeeded_at_once(two: Controllers) -> None:
-    holder, (standby,) = two.holder, two.standbys
-    note(holder.url, STREAM, 7).raise_for_status()
-    assert holder.stop() == 0
-    ended = time.monotonic()
-    wait_until(lambda: is_ready(standby))
-    assert time.monotonic() - ended < BUSY_S
-    assert watermark(standby) == NOW + 7
-
-
 def test_a_hand_over_under_a_writer_and_a_long_poll_loses_nothing(two: Controllers) -> None:
     holder, (standby,) = two.holder, two.standbys
     poll = f"{_describe(holder)}/marks?after=1000000&wait_ms=30000"
@@ -215,94 +177,6 @@ def test_of_two_that_start_at_once_one_holds(cluster: Cluster, tmp_path: Path) -
         assert [is_ready(one) for one in servers].count(True) == 1
         for one in servers:
             one.stop()
-
-
-def test_a_restart_of_the_database_loses_nothing_and_leaves_one_holder(
-    own_cluster: Cluster, tmp_path: Path
-) -> None:
-    with controllers(own_cluster, tmp_path, 3, lease_ms=LEASE_MS) as running:
-        create(running.servers[0].url, STREAM)
-        for at in range(1, 4):
-            # A lease of a second may run out for a moment on a busy machine.
-            wait_until(partial(_is_accepted, running, at))
-            own_cluster.restart()
-            wait_until(
-                lambda: [is_ready(server) for server in running.servers].count(True) == 1
-            )
-            wait_until(partial(_shows, running, NOW + at))
-
-
-def test_a_connection_that_is_cut_between_commit_and_answer_loses_nothing_accepted(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    url = cluster.database()
-    with Wire(cluster.directory / SOCKET) as wire:
-        through = url.replace(str(cluster.directory), str(wire.directory))
-        with controllers(
-            cluster, tmp_path, 2, lease_ms=LEASE_MS, database_url=through
-        ) as running:
-            create(running.holder.url, STREAM)
-            for at in range(1, 11):
-                wire.cuts_next_commit.set()
-                wait_until(partial(_is_accepted, running, at))
-                wait_until(lambda: not wire.cuts_next_commit.is_set())
-            assert watermark(running.holder) == NOW + 10
-
-
-def _is_accepted(two: Controllers, at: int) -> bool:
-    status = note(two.holder.url, STREAM, at).status_code
-    assert status in {200, 307, 502, 503}
-    return status == httpx.codes.OK
-
-
-def _shows(two: Controllers, time: int) -> bool:
-    answer = httpx.get(f"{two.holder.url}/v1/streams/{STREAM}")
-    assert not answer.is_success or answer.json()["watermark"] == time
-    return answer.is_success
-
-
-class Wire:
-    """Connections to PostgreSQL, one of which is cut behind its next commit, before the answer."""
-
-    def __init__(self, server: Path) -> None:
-        self._stack = ExitStack()
-        self.directory = Path(self._stack.enter_context(TemporaryDirectory(prefix="wire")))
-        self.cuts_next_commit = threading.Event()
-        self._server = str(server)
-
-    def __enter__(self) -> Self:
-        listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
-        listener.bind(str(self.directory / SOCKET))
-        listener.listen()
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                client = self._stack.enter_context(listener.accept()[0])
-                server = self._stack.enter_context(socket.socket(socket.AF_UNIX))
-                server.connect(self._server)
-                asking = partial(self._pass_on, client, server, are_answers=False)
-                answering = partial(self._pass_on, server, client, are_answers=True)
-                for pump in (asking, answering):
-                    threading.Thread(target=pump, daemon=True).start()
-
-    def _pass_on(
-        self, source: socket.socket, target: socket.socket, *, are_answers: bool
-    ) -> None:
-        with suppress(OSError):
-            while data := source.recv(65_536):
-                if are_answers and b"COMMIT\0" in data and self.cuts_next_commit.is_set():
-                    self.cuts_next_commit.clear()
-                    break
-                target.sendall(data)
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
 
 
 def test_an_upgrade_takes_the_database_from_the_holder_of_the_former_version(

@@ -37,10 +37,6 @@ READS = (
     "/v1/reader-groups/t/group",
     "/v1/reader-groups/t/group/state",
 )
-WAITING = (
-    "SELECT count(*) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-)
 
 
 @pytest.fixture
@@ -100,19 +96,6 @@ def test_a_frozen_database_keeps_no_caller_waiting_and_loses_no_report(
     known = _known(two.holder)
     assert "w" in known
     assert not known & {writer for writer, status in statuses.items() if status == 503}
-
-
-def test_who_waits_behind_a_lock_is_refused_and_what_it_asked_for_is_not_done_later(
-    two: Controllers,
-) -> None:
-    callers = Callers(two.servers[0])
-    with two.connect() as connection, connection.transaction():
-        connection.execute("LOCK TABLE changelog")
-        callers.report("first")
-        wait_until(lambda: two.query(WAITING) == [(1,)])
-        callers.report("second", "third")
-        assert callers.statuses() == {"first": 502, "second": 503, "third": 503}
-    assert _known(two.servers[0]) == {"w"}
 
 
 def _hangs(server: ServerProcess) -> bool:

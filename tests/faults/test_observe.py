@@ -1,6 +1,5 @@
 """Observers of a topic over kills, an outage of the service, and others that speak for their writers."""
 
-import random
 import signal
 
 import pytest
@@ -70,34 +69,6 @@ def test_a_writer_that_another_process_registers_is_given_up(observed: Observed)
     assert "another process speaks for writer 'a.0' now" in warned
     assert observed.noted()["a.0"]["incarnation"] == 2
     assert observed.watermark == NOON - 1_000
-
-
-def test_no_record_beyond_a_mark_is_older_than_it_when_an_observer_is_killed_in_its_backlog(
-    observed_of_two: Observed,
-) -> None:
-    observed, feed, chosen = observed_of_two, COCKROACHDB, random.Random(7)
-    end = NOON + 600_000
-    rows: list[list[int]] = [[], []]
-    records = []
-    for promised in range(NOON, end, 1_000):
-        for number in (0, 1):
-            times = [promised + chosen.randrange(9_000) for _ in range(79)]
-            records += [feed.row(number, time) for time in times]
-            records.append(feed.promise(number, promised + 1_000))
-            rows[number] += [*times, end]
-    observed.produce(*records)
-    words = ("--promises", feed.name, "--from", "beginning", *SOON)
-    with observed.observing(*words) as process:
-        wait_until(lambda: observed.watermark is not None)
-        process.kill()
-    assert (observed.watermark or 0) < end
-    told, _ = observed.run(*words, "--event-time", feed.event_time, "--until", "end")
-    marks = observed.marks()
-    assert (observed.watermark, marks[-1][0], told["late"]) == (end, end, 0)
-    assert len(marks) > 100
-    for lower, cut in marks:
-        beyond = [rows[number][cut[number] :] for number in (0, 1)]
-        assert all(time >= lower for times in beyond for time in times)
 
 
 def test_observers_that_begin_together_wait_for_the_partitions_of_each_other(

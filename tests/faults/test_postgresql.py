@@ -160,32 +160,6 @@ def test_a_controller_whose_row_is_gone_accepts_nothing_more(database_url: str) 
     asyncio.run(scene())
 
 
-REFUSES = """
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'could not extend file "base/16384/2619": no space' USING ERRCODE = '53100';
-END $$;
-CREATE TRIGGER refuse BEFORE INSERT ON changelog EXECUTE FUNCTION refuse();
-"""
-
-
-def test_what_it_refuses_is_told_without_its_files_and_logged_with_them(
-    database_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scene() -> None:
-        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
-            (await client.put(STREAM, json=EXTERNAL)).raise_for_status()
-            with connected(database_url) as connection:
-                connection.exec_driver_sql(REFUSES)
-            refused = await client.post(NOTE, json=REPORT)
-            detail = check_problem(refused, 503, "unavailable")["detail"]
-            assert "the database has no room: its disk is full (free some of it)" in detail
-            assert "base/16384" not in detail
-
-    asyncio.run(scene())
-    assert 'says: could not extend file "base/16384/2619"' in caplog.text
-
-
 def test_one_that_is_away_is_told_without_its_place_and_logged_in_plain_lines_once(
     tmp_path: Path, own_cluster: Cluster
 ) -> None:

@@ -153,20 +153,6 @@ def test_a_holder_whose_database_went_back_starts_over_and_nobody_shows_what_is_
         assert note(new.url, STREAM, 3).json()["watermark"] == NOW + 3
 
 
-def test_nothing_is_lost_where_the_replica_is_synchronous(pair: Pair) -> None:
-    with pair.primary.connect() as connection:
-        connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
-        connection.execute("SELECT pg_reload_conf()")
-    with pair.controller("first") as holder, pair.controller("second") as standby:
-        wait_until(lambda: is_ready(holder))
-        create(holder.url, STREAM)
-        for at in range(1, 9):
-            assert note(holder.url, STREAM, at).status_code == 200
-        pair.fail_over("second")
-        _wait_and_judge(holder, standby)
-        assert watermark(standby) == NOW + 8
-
-
 def test_a_row_that_somebody_deletes_is_waited_for_like_one_that_is_held(pair: Pair) -> None:
     with pair.controller("first") as holder, pair.controller("second") as standby:
         wait_until(lambda: is_ready(holder))
