@@ -57,6 +57,16 @@ def reaches_clock(noted: Noted) -> None:
     wait_until(lambda: (noted.watermark or 0) >= now)
 
 
+@contextmanager
+def exact(noted: Noted, **settings: Any) -> Iterator[Program]:
+    """Drive a producer until the watermark reaches the clock; no record is late then."""
+    with noted.driving("api-1", **settings) as drive:
+        yield drive
+        reaches_clock(noted)
+        drive.end()
+    assert noted.late() == []
+
+
 def now_ms() -> int:
     return int(time.time() * 1_000)
 
@@ -113,23 +123,9 @@ def test_a_time_of_the_future_does_not_end_the_others(make: Make) -> None:
     assert noted.watermark <= now_ms()
 
 
-def test_an_older_timestamp_without_a_bound_is_late_and_named(make: Make) -> None:
-    noted = make()
-    with noted.driving("api-1") as drive:
-        reaches_clock(noted)
-        drive.tell("at -5000")
-        drive.counts()
-        wait_until(lambda: "set tidegauge.bound.ms to more" in drive.logged)
-        reaches_clock(noted)
-        drive.end()
-    assert {now_ms() - late.timestamp > 5_000 for late in noted.late()} == {True}
-
-
 def test_transactions_with_aborts_and_failures_are_exact(make: Make) -> None:
     noted = make()
-    with noted.driving(
-        "api-1", transactional_id="t-1", max_request_size=1_000, **SOON
-    ) as drive:
+    with exact(noted, transactional_id="t-1", max_request_size=1_000, **SOON) as drive:
         assert drive.tell("init") == "done"
         for end in ("commit", "abort", "commit"):
             assert drive.tell("begin") == "done"
@@ -143,10 +139,7 @@ def test_transactions_with_aborts_and_failures_are_exact(make: Make) -> None:
         drive.tell("begin")
         drive.tell("send 100")
         assert drive.tell("commit") == "done"
-        reaches_clock(noted)
-        drive.end()
         assert "do not fit" not in drive.logged
-    assert noted.late() == []
 
 
 OUTSIDE: dict[str, Any] = {
@@ -184,41 +177,34 @@ def test_a_send_outside_a_transaction_holds_until_its_record_is_stored(make: Mak
 
 def test_callbacks_that_send_again_are_exact(make: Make) -> None:
     noted = make()
-    with noted.driving("api-1", max_request_size=1_000, **SOON) as drive:
+    with exact(noted, max_request_size=1_000, **SOON) as drive:
         drive.tell("again 200")
         drive.tell("again-large 2000")
         wait_until(lambda: drive.counts() == (201, 0))
-        reaches_clock(noted)
-        drive.end()
-    assert noted.late() == []
 
 
 def test_a_record_too_large_holds_until_the_ends_were_read_twice(make: Make) -> None:
     noted = make()
-    with noted.driving("api-1", max_request_size=1_000, **SOON) as drive:
+    with exact(noted, max_request_size=1_000, **SOON) as drive:
         reaches_clock(noted)
         sent = now_ms()
         drive.tell("large 2000")
         reaches_clock(noted)
         # As long as request.timeout.ms.
         assert now_ms() - sent >= 1_000
-        drive.end()
-    assert noted.late() == []
 
 
 def test_a_record_whose_serializer_threw_an_error_holds_until_it_must_have_ended(
     make: Make,
 ) -> None:
     noted = make()
-    with noted.driving("api-1", **SOON) as drive:
+    with exact(noted, **SOON) as drive:
         reaches_clock(noted)
         sent = now_ms()
         assert drive.tell("error") == "StackOverflowError"
         reaches_clock(noted)
         # max.block.ms + delivery.timeout.ms + 10 s.
         assert now_ms() - sent >= 14_000
-        drive.end()
-    assert noted.late() == []
 
 
 def test_a_producer_that_leaves_holds_nobody(make: Make) -> None:
@@ -327,23 +313,10 @@ def test_a_batch_that_is_stored_at_its_first_try_and_repeated_is_exact(
     assert len(noted.records()[0]) == 303
 
 
-def test_a_broker_that_is_killed_and_started_again(make: Make, broker: Broker) -> None:
-    noted = make()
-    with noted.driving("api-1") as drive:
-        drive.tell("steady 500")
-        wait_until(lambda: len(noted.all_marks()) > 3)
-        broker.kill()
-        broker.start()
-        reaches_clock(noted)
-        drive.tell("halt")
-        drive.end()
-    assert noted.late() == []
-
-
 def test_a_service_that_is_paused_killed_and_started_again_disturbs_no_producer(
     server: ServerProcess, broker: Broker
 ) -> None:
-    with Noted(server.url, broker) as noted, noted.driving("api-1") as drive:
+    with Noted(server.url, broker) as noted, exact(noted) as drive:
         drive.tell("steady 500")
         wait_until(lambda: len(noted.all_marks()) > 3)
         server.kill()
@@ -353,33 +326,14 @@ def test_a_service_that_is_paused_killed_and_started_again_disturbs_no_producer(
         server.start()
         reaches_clock(noted)
         drive.tell("halt")
-        drive.end()
         assert drive.logged.count("ConnectException") == 1
-        assert noted.late() == []
-
-
-def test_a_producer_that_starts_before_the_service_notes_once_it_is_there(
-    server: ServerProcess, broker: Broker
-) -> None:
-    with Noted(server.url, broker) as noted:
-        server.kill()
-        with noted.driving("api-1") as drive:
-            drive.tell("send 100")
-            assert drive.counts() == (100, 0)
-            server.start()
-            reaches_clock(noted)
-            drive.end()
-        assert noted.late() == []
 
 
 def test_fail_over_moves_the_notes(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
     with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as running:
         holder, (standby,) = running.holder, running.standbys
         # Only the standby is named: its redirect leads to the holder.
-        with (
-            Noted(standby.url, broker, calls=holder.url) as noted,
-            noted.driving("api-1") as drive,
-        ):
+        with Noted(standby.url, broker, calls=holder.url) as noted, exact(noted) as drive:
             drive.tell("steady 500")
             wait_until(lambda: len(noted.all_marks()) > 3)
             holder.kill()
@@ -387,8 +341,6 @@ def test_fail_over_moves_the_notes(cluster: Cluster, broker: Broker, tmp_path: P
             wait_until(lambda: is_ready(standby))
             reaches_clock(noted)
             drive.tell("halt")
-            drive.end()
-            assert noted.late() == []
 
 
 def test_a_redirect_to_another_database_gets_no_token(
@@ -410,7 +362,7 @@ def test_a_redirect_to_another_database_gets_no_token(
 
 def test_a_producer_that_is_suspended_is_exact(make: Make) -> None:
     noted = make()
-    with noted.driving("api-1", **SOON) as drive:
+    with exact(noted, **SOON) as drive:
         drive.tell("steady 500")
         wait_until(lambda: len(noted.all_marks()) > 3)
         drive.pause()
@@ -418,9 +370,6 @@ def test_a_producer_that_is_suspended_is_exact(make: Make) -> None:
         drive.resume()
         drive.tell("halt")
         drive.counts()
-        reaches_clock(noted)
-        drive.end()
-    assert noted.late() == []
 
 
 @contextmanager
@@ -520,42 +469,34 @@ def test_a_token_is_read_again_from_its_file(
     with (
         new_server(tokens=tokens.file) as guarded,
         Noted(guarded.url, broker, headers=operator) as noted,
-        noted.driving("api-1", tidegauge_token_file=file) as drive,
+        exact(noted, tidegauge_token_file=file) as drive,
     ):
         wait_until(lambda: "401" in drive.logged)
         file.write_text(tokens.text("api-1", "kafka", "write") + "\n")
-        reaches_clock(noted)
-        drive.end()
 
 
 def test_a_stream_that_is_missing_is_named_with_its_command(make: Make) -> None:
     noted = make(3)
     httpx.delete(f"{noted.url}/v1/streams/{noted.name}").raise_for_status()
-    with noted.driving("api-1") as drive:
+    with exact(noted) as drive:
         command = f"tidegauge create {noted.name} --log external --segments 3"
         wait_until(lambda: command in drive.logged)
         drive.tell("send 10")
         assert drive.counts() == (10, 0)
         noted.create(segments=3)
-        reaches_clock(noted)
-        drive.end()
-    assert noted.late() == []
 
 
 def test_the_second_process_of_a_name_has_it_and_the_first_goes_on_without(make: Make) -> None:
     noted = make()
     with noted.driving("api-1") as first:
         reaches_clock(noted)
-        with noted.driving("api-1") as second:
+        with exact(noted) as second:
             wait_until(lambda: "set tidegauge.writer" in first.logged)
             first.tell("send 10")
             assert first.counts() == (10, 0)
             first.end()
             second.tell("threads 100")
             assert second.counts() == (400, 0)
-            reaches_clock(noted)
-            second.end()
-    assert noted.late() == []
 
 
 def test_a_topic_that_was_made_again_stops_the_notes(make: Make, broker: Broker) -> None:
@@ -580,7 +521,7 @@ def test_a_partition_that_is_added_is_noted_once_the_stream_may_have_it(
     make: Make, broker: Broker
 ) -> None:
     noted = make(1)
-    with noted.driving("api-1", metadata_max_age_ms=500) as drive:
+    with exact(noted, metadata_max_age_ms=500) as drive:
         reaches_clock(noted)
         admin = AdminClient(quiet(broker.bootstrap))
         added = admin.create_partitions([NewPartitions(noted.topic, 2)])
@@ -590,8 +531,6 @@ def test_a_partition_that_is_added_is_noted_once_the_stream_may_have_it(
         noted.change(max_segments=2)
         reaches_clock(noted)
         drive.tell("halt")
-        drive.end()
-    assert noted.late() == []
     assert len(noted.records()[1]) > 0
 
 
@@ -618,15 +557,12 @@ def test_a_missing_right_is_named(shared_server: ServerProcess, tmp_path: Path) 
                 "sasl_jaas_config": f'{plain} username="app" password="a";',
                 "enable_idempotence": "false",
             }
-            with noted.driving("api-1", **app) as drive:
+            with exact(noted, **app) as drive:
                 drive.tell("send 10")
                 assert drive.counts() == (10, 0)
                 wait_until(lambda: "Describe, DescribeConfigs" in drive.logged)
                 assert noted.all_marks() == []
                 _allow(admin, noted.topic, AclOperation.DESCRIBE_CONFIGS)
-                reaches_clock(noted)
-                drive.end()
-            assert noted.late() == []
 
 
 def _allow(admin: AdminClient, topic: str, operation: AclOperation) -> None:
