@@ -8,13 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.linked import ROOT
 from tests.patience import wait_until
 from tests.server import ServerProcess, free_port
-from tests.spark.feed import Feed, Followed
-from writer_client import Writer
+from tests.service.api import MINUTE, NOON, Api
 
 SCOPES = ("orders", "clicks")
 """Of the first and of the second service."""
@@ -53,37 +51,21 @@ def proxy(services: list[ServerProcess]) -> Iterator[str]:
 
 
 def test_a_scope_does_not_notice_that_the_service_of_another_is_lost(
-    services: list[ServerProcess], proxy: str, spark: SparkSession, tmp_path: Path
+    services: list[ServerProcess], proxy: str
 ) -> None:
-    feeds = [Feed(proxy, f"{scope}/rides") for scope in SCOPES]
-    for feed in feeds:
-        with feed:
-            feed.create()
-    listed = [httpx.get(f"{service.url}/v1/streams").json() for service in services]
-    names = [[stream["stream"] for stream in found["streams"]] for found in listed]
-    assert names == [["orders/rides"], ["clicks/rides"]]
-    with (
-        Writer(proxy, "orders/rides", "gateway-1") as orders,
-        Writer(proxy, "clicks/rides", "gateway-1") as clicks,
-        Followed(feeds[0].load(spark).select("value"), str(tmp_path / "orders")) as read_orders,
-        Followed(feeds[1].load(spark).select("value"), str(tmp_path / "clicks")) as read_clicks,
-    ):
-        for number, (writer, query) in enumerate(
-            ((orders, read_orders), (clicks, read_clicks)), start=1
-        ):
-            writer.write(f"v{number}", key="k", event_time=86_400_000 + number)
-            writer.note_time(86_400_000 + number)
-            query.until_read(number)
+    with Api(proxy, "orders/rides") as orders, Api(proxy, "clicks/rides") as clicks:
+        for stream in (orders, clicks):
+            stream.create()
+            stream.note("gateway-1", NOON)
+        listed = [httpx.get(f"{service.url}/v1/streams").json() for service in services]
+        names = [[stream["stream"] for stream in found["streams"]] for found in listed]
+        assert names == [["orders/rides"], ["clicks/rides"]]
         services[0].kill()
-        clicks.write("v3", key="k", event_time=86_400_003)
-        clicks.note_time(86_400_003)
-        read_clicks.until_read(3)
+        clicks.note("gateway-1", NOON + MINUTE)
         services[0].start()
-        orders.write("v4", key="k", event_time=86_400_004)
-        orders.note_time(86_400_004)
-        read_orders.until_read(4)
-        rows = [[value for (value,) in query.rows] for query in (read_orders, read_clicks)]
-    assert rows == [[b"v1", b"v4"], [b"v2", b"v3"]]
+        wait_until(partial(_is_reached, f"{proxy}/v1/streams/orders/none"))
+        orders.note("gateway-1", NOON + 2 * MINUTE)
+        assert (orders.watermark, clicks.watermark) == (NOON + 2 * MINUTE, NOON + MINUTE)
     _check_refusals(proxy)
 
 
