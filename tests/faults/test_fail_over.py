@@ -1,6 +1,5 @@
 """One controller holds a PostgreSQL database, the others stand by; each story is one way to lose it."""
 
-import os
 import signal
 import threading
 import time
@@ -14,9 +13,8 @@ import httpx
 from controller.database import migration
 from tests.patience import wait_until
 from tests.postgres import Cluster
-from tests.server import LAUNCHER, ServerProcess
+from tests.server import ServerProcess
 from tests.service.controllers import (
-    BOUND_S,
     BUSY_S,
     LEASE_MS,
     NOW,
@@ -24,32 +22,11 @@ from tests.service.controllers import (
     Controllers,
     answers,
     controller,
-    controllers,
-    create,
     is_ready,
     note,
     watermark,
 )
 from tests.service.sessions import connected
-
-STOPS_INSIDE = f"""
-import os, signal
-from pathlib import Path
-from controller.cluster import lease
-
-check = lease._check
-
-def check_and_stop(connection, holder):
-    check(connection, holder)
-    marker = Path(os.environ["TIDEGAUGE_TESTS_STOP"])
-    if marker.exists():
-        marker.unlink()
-        connection.exec_driver_sql("SELECT 1")
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-lease._check = check_and_stop
-{LAUNCHER}
-"""
 
 
 def test_a_holder_that_was_paused_commits_nothing_and_shows_nothing_old(
@@ -79,28 +56,6 @@ def _describe(server: ServerProcess) -> str:
     return f"{server.url}/v1/streams/{STREAM}"
 
 
-def test_a_holder_that_is_stopped_inside_a_transaction_is_succeeded_within_the_bound(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    marker = tmp_path / "stop"
-    os.environ["TIDEGAUGE_TESTS_STOP"] = str(marker)
-    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS, launcher=STOPS_INSIDE) as running:
-        holder, (standby,) = running.holder, running.standbys
-        create(holder.url, STREAM, log="embedded")
-        marker.touch()
-        cut = {"cut": {"0": 0}}
-        url = f"{holder.url}/v1/streams/{STREAM}/truncate"
-        asking = threading.Thread(target=lambda: _ask(url, cut))
-        asking.start()
-        wait_until(lambda: not marker.exists())
-        stopped = time.monotonic()
-        wait_until(lambda: is_ready(standby))
-        assert time.monotonic() - stopped < BOUND_S + BUSY_S
-        holder.process.send_signal(signal.SIGCONT)
-        asking.join()
-        wait_until(lambda: httpx.get(_describe(holder)).status_code == 307)
-
-
 def test_a_pipeline_that_a_lost_holder_has_sent_in_part_keeps_nobody_waiting(
     two: Controllers,
 ) -> None:
@@ -116,10 +71,6 @@ def test_a_pipeline_that_a_lost_holder_has_sent_in_part_keeps_nobody_waiting(
         wait_until(lambda: two.query("SELECT 1 FROM holder FOR UPDATE SKIP LOCKED") == [])
         holder.kill()
         wait_until(lambda: is_ready(standby))
-
-
-def _ask(url: str, body: object) -> None:
-    httpx.post(url, json=body, timeout=60)
 
 
 def test_a_hand_over_under_a_writer_and_a_long_poll_loses_nothing(two: Controllers) -> None:
