@@ -70,7 +70,7 @@ def fill(feed: Feed) -> None:
             feed.note(noted)
 
 
-def query(spark: SparkSession, feed: Feed, *, buckets: int = 2) -> DataFrame:
+def query(spark: SparkSession, feed: Feed) -> DataFrame:
     """Run all operators over one load; what they put out is written as JSON."""
     load = feed.load(spark, operators="windows", **EACH_MARK)
     size = "50 milliseconds"
@@ -80,8 +80,8 @@ def query(spark: SparkSession, feed: Feed, *, buckets: int = 2) -> DataFrame:
         "Spark": counted.select(
             F.lit("main").alias("output"), F.struct(start, "count").alias("main")
         ),
-        "process": _visits(load, buckets).frame,
-        "windowed": _sessions(load, buckets),
+        "process": _visits(load).frame,
+        "windowed": _sessions(load),
     }
     texts = [
         df.select(F.lit(name), F.to_json(F.struct(*df.columns), _JSON))
@@ -90,7 +90,7 @@ def query(spark: SparkSession, feed: Feed, *, buckets: int = 2) -> DataFrame:
     return reduce(DataFrame.union, texts)
 
 
-def _visits(df: DataFrame, buckets: int) -> Outputs:
+def _visits(df: DataFrame) -> Outputs:
     """Process what a user's own select makes of a stream, whose times get microseconds."""
     time = F.timestamp_micros(F.unix_micros("event_time") + 999 - 7 * F.col("offset"))
     touched = (
@@ -104,10 +104,10 @@ def _visits(df: DataFrame, buckets: int) -> Outputs:
         .withColumn("shown", F.coalesce("parsed.x", F.lit("nothing")))
     )
     columns = ["number", "shown"]
-    return process(touched, Visits(), key="place", columns=columns, buckets=buckets)
+    return process(touched, Visits(), key="place", columns=columns, buckets=2)
 
 
-def _sessions(df: DataFrame, buckets: int) -> DataFrame:
+def _sessions(df: DataFrame) -> DataFrame:
     """Find sessions; times are ms, less a day."""
     outputs = windowed(
         df.withColumn("number", F.col("offset")),
@@ -116,7 +116,7 @@ def _sessions(df: DataFrame, buckets: int) -> DataFrame:
         aggregates=_AGGREGATES,
         allowed_lateness=f"{_SESSIONS.lateness_ms} ms",
         accumulation=_SESSIONS.accumulation,
-        buckets=buckets,
+        buckets=2,
     )
     times = [F.unix_millis(f"result.window.{side}") - DAY for side in ("start", "end")]
     said = [f"result.{name}" for name in ("kind", "pane", "pane_index", *_AGGREGATES)]

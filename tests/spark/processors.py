@@ -38,16 +38,6 @@ class Visits(EventTimeProcessor):
         self.seen.clear()
 
 
-class Broken(EventTimeProcessor):
-    """Raises."""
-
-    output = "key string"
-
-    def on_event(self, key: Key, event: Event, ctx: Context) -> None:  # noqa: ARG002 (as called)
-        msg = "no luck today"
-        raise RuntimeError(msg)
-
-
 class Mistyped(EventTimeProcessor):
     """Emits what it does not declare."""
 

@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 
-def crashed(whole: str, folder: Path, batch: int, *, committed: bool) -> str:
-    """Copy a checkpoint as it was after a batch's entry in the offset log, or its commit."""
+def crashed(whole: str, folder: Path, batch: int) -> str:
+    """Copy a checkpoint as it was after a batch's entry in the offset log, before its commit."""
     checkpoint = Path(shutil.copytree(whole, folder / f"crashed-{batch}"))
     _cut_log(checkpoint / "offsets", batch)
-    _cut_log(checkpoint / "commits", batch if committed else batch - 1)
+    _cut_log(checkpoint / "commits", batch - 1)
     return str(checkpoint)
 
 

@@ -1,7 +1,6 @@
 """Three chained jobs, killed at random, end where one pandas program does, each watermark exact."""
 
-import subprocess
-from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -21,32 +20,6 @@ from tidegauge.event_time import END_OF_TIME
 pytestmark = [pytest.mark.timeout(PATIENCE_S), pytest.mark.soak]
 
 
-class Chain:
-    """The example, in streams of its own scope."""
-
-    def __init__(self, url: str, scope: str, folder: Path, *, days: int) -> None:
-        self._url, self._scope = url, scope
-        self.folder, self.log = folder / "jobs", folder / "driver.log"
-        named = ("--url", url, "--scope", scope, "--folder", str(self.folder))
-        self._command = ("-m", "examples.chained_jobs", *named, "--days", str(days))
-
-    def start(self, *jobs: str) -> "AbstractContextManager[subprocess.Popen[bytes]]":
-        """Start some jobs in one process, or all of them."""
-        chosen = ("--jobs", *jobs) if jobs else ()
-        return driver(*self._command, *chosen, log=self.log)
-
-    def check(self, spark: SparkSession) -> None:
-        """See that nothing is late in any stream, and that each has the marks that were due."""
-        for name, job in JOBS.items():
-            stream = f"{self._scope}/{job.target}"
-            noted = _noted(logged_batches(self.folder / name), is_stateful=name != "alerts")
-            with StreamClient(self._url, stream) as client:
-                marks = [mark.lower for mark in client.marks(limit=1_000)]
-            # Spark keeps the last hundred batches.
-            assert [mark for mark in marks if mark >= noted[0]] == [*noted, END_OF_TIME]
-            assert _late(spark, self._url, stream) == 0
-
-
 def _noted(batches: list[Logged], *, is_stateful: bool) -> list[int]:
     """Tell what was noted behind the batches, but for the end."""
     if is_stateful:
@@ -64,38 +37,22 @@ def _late(spark: SparkSession, url: str, stream: str) -> int:
 
 
 def test_chained_jobs_killed_at_random_end_where_pandas_does(
-    shared_server: ServerProcess,
-    spark: SparkSession,
-    tmp_path: Path,
-    effort: Effort,
+    shared_server: ServerProcess, spark: SparkSession, tmp_path: Path, effort: Effort
 ) -> None:
+    url, folder, log = shared_server.url, tmp_path / "jobs", tmp_path / "driver.log"
     days = effort.times("days of flights", short=7, long=7)
-    chain = Chain(shared_server.url, "chain", tmp_path, days=days)
+    named = ("--url", url, "--scope", "chain", "--folder", str(folder), "--days", str(days))
+    jobs = partial(driver, "-m", "examples.chained_jobs", *named, log=log)
     for seed in range(effort.times("kills", short=10, long=10)):
-        with chain.start() as process:
-            kill_later(process, chain.folder, Random(seed).uniform(0, 4))
-    with chain.start() as process:
-        assert end_of(process, chain.log) == 0
-    assert chain.log.read_text().count(", as pandas computes them") >= len(JOBS)
-    chain.check(spark)
-
-
-def test_jobs_of_a_chain_killed_one_by_one_end_where_pandas_does(
-    shared_server: ServerProcess,
-    spark: SparkSession,
-    tmp_path: Path,
-    effort: Effort,
-) -> None:
-    chain = Chain(shared_server.url, "lone", tmp_path, days=7)
-    names, random = list(JOBS), Random(1)
-    with chain.start("hourly") as process:  # which writes the flights
-        kill_later(process, chain.folder, 0)
-    with ExitStack() as stack:
-        running = {name: stack.enter_context(chain.start(name)) for name in names}
-        for _ in range(effort.times("kills", short=20, long=20)):
-            name = random.choice(names)
-            kill_later(running[name], chain.folder / name, random.uniform(0, 4))
-            running[name] = stack.enter_context(chain.start(name))
-        assert [end_of(process, chain.log) for process in running.values()] == [0, 0, 0]
-    assert chain.log.read_text().count(", as pandas computes them") >= len(JOBS)
-    chain.check(spark)
+        with jobs() as process:
+            kill_later(process, folder, Random(seed).uniform(0, 4))
+    with jobs() as process:
+        assert end_of(process, log) == 0
+    assert log.read_text().count(", as pandas computes them") >= len(JOBS)
+    for name, job in JOBS.items():
+        noted = _noted(logged_batches(folder / name), is_stateful=name != "alerts")
+        with StreamClient(url, f"chain/{job.target}") as client:
+            marks = [mark.lower for mark in client.marks(limit=1_000)]
+        # Spark keeps the last hundred batches.
+        assert [mark for mark in marks if mark >= noted[0]] == [*noted, END_OF_TIME]
+        assert _late(spark, url, f"chain/{job.target}") == 0

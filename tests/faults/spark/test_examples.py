@@ -33,24 +33,13 @@ def test_late_views_correct_the_table_once_even_if_a_batch_comes_again(
     assert stored_visits(tmp_path) == expected_visits()
 
 
-@pytest.mark.parametrize(
-    ("options", "stream"),
-    [
-        (["--days", "1"], "example/telemetry"),
-        (["--days", "2", "--flights"], "example/aircraft"),
-    ],
-)
-def test_silent_devices_are_those_that_plain_python_finds(
-    shared_server: ServerProcess, options: list[str], stream: str
-) -> None:
-    command = [sys.executable, "-m", "examples.offline_devices", *options]
+def test_silent_devices_are_those_that_plain_python_finds(shared_server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "examples.offline_devices", "--days", "1"]
     ended = subprocess.run(
-        [*command, "--url", shared_server.url, "--stream", stream],
+        [*command, "--url", shared_server.url, "--stream", "example/telemetry"],
         stdout=subprocess.PIPE,
         env=os.environ | quick_environment(),
         text=True,
-        check=False,
+        check=True,
     )
-    last = ended.stdout.splitlines()[-1]
-    assert last.endswith("changes, as plain Python finds them")
-    assert ended.returncode == 0
+    assert ended.stdout.endswith("changes, as plain Python finds them\n")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -11,29 +10,17 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import count, follow, tumbling, windowed, write_stream
-from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
+from spark_source import count, follow, tumbling, windowed
+from spark_source.errors import InvalidOptionError, LoadError
 from tests.broker import Broker
 from tests.changefeeds import COCKROACHDB, TICDC, Changefeed
 from tests.kafka import delete_topic
-from tests.server import ServerProcess
 from tests.service.api import NOON, Api
 from tests.service.observed import Observed
 from tests.spark.feed import DAY, Followed
-from tests.spark.kafka_feed import EVENT_TIME, KafkaFeed
-from tests.spark.restarts import crashed
-from tests.spark.targets import Target
+from tests.spark.kafka_feed import KafkaFeed
 
 _FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
-_BATCHES: dict[int, list[tuple[int, int]]] = {
-    0: [],
-    1: [],
-    2: [(0, 2)],
-    3: [],
-    4: [],
-    5: [(5_000, 3)],
-}
-"""What each batch of the query below puts out."""
 
 
 def _windows(topic: KafkaFeed, spark: SparkSession, checkpoint: str) -> DataFrame:
@@ -45,104 +32,6 @@ def _counted(df: DataFrame) -> DataFrame:
     """Count in windows of 5 seconds, named by where they start, less a day."""
     windows = df.groupBy(F.window("event_time", "5 seconds")).count()
     return windows.select((F.unix_millis("window.start") - DAY).alias("start"), "count")
-
-
-@pytest.fixture(scope="module")
-def whole(
-    kafka_spark: SparkSession,
-    broker: Broker,
-    shared_server: ServerProcess,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[KafkaFeed, str]]:
-    """The checkpoint of a query that was stopped and started again."""
-    checkpoint = str(tmp_path_factory.mktemp("whole") / "checkpoint")
-    with KafkaFeed(shared_server.url, broker.bootstrap, "whole") as topic:
-        topic.create(partitions=2)
-        batches: dict[int, list[tuple[int, int]]] = {}
-        for times, noted in (((1_000, 4_000), 5_000), ((5_000, 6_000, 9_000), 10_000)):
-            topic.write(*times)
-            topic.note(noted)
-            with Followed(_windows(topic, kafka_spark, checkpoint), checkpoint) as followed:
-                followed.until_read(noted)
-            batches |= followed.batches
-            assert followed.dropped == 0
-        assert batches == _BATCHES
-        yield topic, checkpoint
-
-
-@pytest.mark.every_spark
-@pytest.mark.parametrize(("batch", "bound"), [(0, None), (1, 5_000), (4, 10_000)])
-def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
-    kafka_spark: SparkSession,
-    whole: tuple[KafkaFeed, str],
-    tmp_path: Path,
-    batch: int,
-    bound: int | None,
-) -> None:
-    topic, checkpoint = whole
-    again = crashed(checkpoint, tmp_path, batch, committed=False)
-    with Followed(_windows(topic, kafka_spark, again), again) as followed:
-        followed.until_read(10_000)
-    assert min(followed.batches) == batch
-    assert followed.batches[batch] == _BATCHES[batch]
-    assert followed.bounds[0] == bound
-    before = [row for number in range(batch) for row in _BATCHES[number]]
-    assert before + followed.rows == [(0, 2), (5_000, 3)]
-    assert followed.dropped == 0
-
-
-def test_available_now_ends_with_the_newest_mark_though_writers_go_on_noting(
-    kafka_spark: SparkSession, topic: KafkaFeed, checkpoint: str
-) -> None:
-    topic.create(partitions=2)
-    topic.write(1_000, 6_000)
-    topic.note(10_000)
-    stopped = Event()
-
-    def go_on() -> None:
-        with Api(topic.url, topic.stream) as api:
-            time = DAY + 10_000
-            while not stopped.is_set():
-                time += 5_000
-                api.note("w", time, 2)
-
-    noting = Thread(target=go_on)
-    noting.start()
-    try:
-        df = _windows(topic, kafka_spark, checkpoint)
-        with Followed(df, checkpoint, drains=True) as drained:
-            assert drained.query.awaitTermination(120)
-    finally:
-        stopped.set()
-        noting.join()
-    assert drained.rows == [(0, 1), (5_000, 1)]
-
-
-def test_a_followed_topic_is_written_to_a_stream_with_its_watermark_and_a_guess_is_not(
-    kafka_spark: SparkSession, topic: KafkaFeed, target: Target, checkpoint: str
-) -> None:
-    topic.create(partitions=2)
-    topic.write(1_000, 6_000)
-    topic.note(5_000)
-
-    def write(df: DataFrame) -> None:
-        query = write_stream(
-            df,
-            url=target.url,
-            stream=target.stream,
-            key="string(start)",
-            event_time="start + 5000",
-            checkpoint=checkpoint,
-            trigger="availableNow",
-        )
-        assert query.awaitTermination(120)
-
-    write(_windows(topic, kafka_spark, checkpoint))
-    assert (target.counts(), target.watermark) == ([("0", 5_000 - DAY, 1)], 5_000)
-    read = topic.read(kafka_spark).withColumn("event_time", F.expr(EVENT_TIME))
-    guess = _counted(read.withWatermark("event_time", "1 hour"))
-    with pytest.raises(GuessedWatermarkError, match="a stream of 'kafka'"):
-        write(guess)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What Spark makes of a wrong load, of its token, and of the marker that a stream's times have."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +7,14 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_source import TidegaugeDataSource, plain, read_stream, watermarked
-from spark_source.errors import LoadError, TouchedLoadError
+from spark_source import TidegaugeDataSource, plain, read_stream
+from spark_source.errors import LoadError
 from spark_source.options.load import read_options
 from tests.conftest import NewServer
-from tests.server import ServerProcess, free_port
+from tests.server import free_port
 from tests.service.api import Api
 from tests.spark.feed import Feed, Followed
 from tests.tokens import Tokens
-
-
-def test_a_filter_before_watermarked_is_refused(spark: SparkSession, feed: Feed) -> None:
-    spark.dataSource.register(TidegaugeDataSource)
-    loaded = spark.readStream.format("tidegauge").options(**feed.options).load()
-    without_ticks = [name for name in loaded.columns if name != "tick"]
-    assert watermarked(loaded).columns == without_ticks
-    with pytest.raises(TouchedLoadError, match="Call watermarked"):
-        watermarked(loaded.where("key = 'a'"))
 
 
 def test_a_wrong_load_fails_at_once_in_two_lines_and_read_stream_in_one(
@@ -80,22 +70,6 @@ def test_a_query_shows_its_token_in_no_plan_and_no_log(
         assert "token=*********(redacted)" in shown[0]
         assert not [text for text in shown if reads in text]
         assert reads not in repr(read_options(options))
-
-
-def test_a_stopped_service_delays_a_query_and_fails_nothing(
-    spark: SparkSession, server: ServerProcess, tmp_path: Path
-) -> None:
-    with Feed(server.url, "spark/own") as feed:
-        feed.create()
-        feed.write(1_000)
-        feed.note(2_000)
-        rows = feed.load(spark).select("offset")
-        server.process.send_signal(signal.SIGSTOP)
-        with Followed(rows, str(tmp_path / "checkpoint")) as followed:
-            followed.until(lambda: followed.query.isActive, "its start")
-            server.process.send_signal(signal.SIGCONT)
-            followed.until_read(2_000)
-        assert followed.rows == [(0,)]
 
 
 def _plans(df: DataFrame) -> str:

@@ -16,18 +16,13 @@ from spark_source.errors import (
 )
 from spark_source.processing import EventTimeProcessor
 from tests.spark.feed import Feed, Followed
-from tests.spark.processors import Broken, Misspelt, MisspeltSide, Mistyped, Timeouts
+from tests.spark.processors import Misspelt, MisspeltSide, Mistyped, Timeouts
 from tests.spark.session import STATE_STORE
 
 
 @pytest.mark.parametrize(
     ("processor", "time_ms", "words"),
     [
-        (
-            Broken(),
-            10,
-            "on_event failed for the event at offset 0 of segment 0, key 'k', at 86400010",
-        ),
         (Mistyped(), 10, "output 'main': column 'at' is timestamp[us, tz=UTC]"),
         (
             Timeouts(),
@@ -35,7 +30,7 @@ from tests.spark.session import STATE_STORE
             "the row at offset 0 of segment 0 has no event time; filter such rows out",
         ),
     ],
-    ids=["raises", "another type", "no event time"],
+    ids=["another type", "no event time"],
 )
 def test_what_a_processor_does_wrong_is_in_the_exception_of_the_query(
     spark: SparkSession,

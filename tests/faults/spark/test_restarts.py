@@ -50,69 +50,16 @@ def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
     for batch in [0, 5, 3, *(number for number in before.batches if number not in {0, 5, 3})][
         :points
     ]:
-        again = crashed(checkpoint, tmp_path, batch, committed=False)
+        again = crashed(checkpoint, tmp_path, batch)
         with Followed(operators.query(spark, filled), again) as followed:
             followed.until_end()
         assert min(followed.batches) == batch
         assert followed.batches[batch] == before.batches[batch]
         assert set(followed.watermarks) <= set(before.watermarks)
         assert followed.watermarks[-1] == before.watermarks[-1]
-        _check(before, batch, followed)
-
-
-def test_a_stop_after_the_commit_log_goes_on_with_the_next_batch(
-    spark: SparkSession, filled: Feed, whole: tuple[str, Followed], tmp_path: Path
-) -> None:
-    checkpoint, before = whole
-    again = crashed(checkpoint, tmp_path, 2, committed=True)
-    with Followed(operators.query(spark, filled), again) as followed:
-        followed.until_end()
-    assert min(followed.batches) == 3
-    _check(before, 3, followed)
-
-
-def _check(before: Followed, batch: int, again: Followed) -> None:
-    """Assert that what came out before a batch and again from it on is what is expected."""
-    kept = [row for number in range(batch) for row in before.batches[number]]
-    assert operators.told(kept + again.rows) == operators.expected()
-    assert again.dropped == 0
-
-
-def test_another_number_of_buckets_is_refused_on_restart(
-    spark: SparkSession, filled: Feed, whole: tuple[str, Followed], tmp_path: Path
-) -> None:
-    again = crashed(whole[0], tmp_path, 2, committed=True)
-    with (
-        Followed(operators.query(spark, filled, buckets=4), again) as followed,
-        pytest.raises(Exception, match="buckets = 2, and the query has buckets = 4; give"),
-    ):
-        followed.fail()
-
-
-def test_an_outer_join_with_an_idle_side_goes_on_after_a_restart(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    feed.write(1_000, key="left")
-    feed.write(2_000, key="other")
-    feed.note(3_000)
-    with Followed(_joined_with_nobody(spark, feed), checkpoint) as followed:
-        followed.until_read(3_000)
-        assert followed.rows == []
-        assert followed.watermarks == [0, 2_999]
-    feed.note(60_000)
-    with Followed(_joined_with_nobody(spark, feed), checkpoint) as followed:
-        followed.until_read(60_000)
-        assert followed.rows == [(0, None)]
-        assert followed.watermarks == [2_999, 59_999]
+        kept = [row for number in range(batch) for row in before.batches[number]]
+        assert operators.told(kept + followed.rows) == operators.expected()
         assert followed.dropped == 0
-
-
-def _joined_with_nobody(spark: SparkSession, feed: Feed) -> DataFrame:
-    df = feed.load(spark)
-    left = df.where("key = 'left'").selectExpr("event_time AS at", "value", "offset")
-    right = df.where("key = 'never'").selectExpr("event_time AS bt", "value", "key")
-    near = F.expr("a.value = b.value AND bt >= at AND bt <= at + INTERVAL 10 SECONDS")
-    return left.alias("a").join(right.alias("b"), near, "left").select("offset", "key")
 
 
 _FED = (0, 1), (1, 2), (2, 0), (0, 1)

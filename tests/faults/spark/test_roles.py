@@ -72,24 +72,18 @@ def _do(role: str, sent: Any) -> Done:
     return Done(answer, modules)
 
 
-def test_a_process_that_plans_what_tasks_read_loads_no_client(feed: Feed) -> None:
-    done = _do("plan_reads", TidegaugeDataSource(feed.options))
-    assert "spark_source.data_source" in done.modules
-    assert done.loaded(*NO_ROLE, *SERVICE, *SINK, *ROWS) == []
-
-
-def test_a_process_that_plans_batches_loads_nothing_of_rows_and_sinks(feed: Feed) -> None:
-    feed.write(0)
-    done = _do("plan_batches", TidegaugeDataSource(feed.options))
-    assert "httpx" in done.modules
-    assert done.loaded(*NO_ROLE, *SINK, *ROWS) == []
-
-
-def test_a_process_that_reads_loads_nothing_of_sinks(feed: Feed) -> None:
+def test_each_process_of_the_source_loads_what_its_role_needs(feed: Feed) -> None:
     feed.write(0, 1, 2)
     source = TidegaugeDataSource(feed.options)
-    reads = cloudpickle.loads(bytes.fromhex(_do("plan_reads", source).answer))
-    parts = cloudpickle.loads(bytes.fromhex(_do("plan_batches", source).answer))
+    of_tasks = _do("plan_reads", source)
+    assert "spark_source.data_source" in of_tasks.modules
+    assert of_tasks.loaded(*NO_ROLE, *SERVICE, *SINK, *ROWS) == []
+    of_batches = _do("plan_batches", source)
+    assert "httpx" in of_batches.modules
+    assert of_batches.loaded(*NO_ROLE, *SINK, *ROWS) == []
+    reads, parts = (
+        cloudpickle.loads(bytes.fromhex(done.answer)) for done in (of_tasks, of_batches)
+    )
     done = _do("read", (reads, parts))
     assert done.answer == "4"  # a tick comes with them
     assert done.loaded(*NO_ROLE, *SINK, "confluent_kafka", "reader_client._group") == []

@@ -157,7 +157,7 @@ def test_a_replay_that_reads_the_live_tail_counts_events_twice(
 ) -> None:
     names, load = ["tumbling, windows"], _loads(spark, feed, LiveSource, admission="marks")
     assert tell(feed, names, load, checkpoint) == expected(names)
-    repeated = crashed(checkpoint, tmp_path, 0, committed=False)
+    repeated = crashed(checkpoint, tmp_path, 0)
     with Followed(united(names, load), repeated) as followed:
         followed.until_read(30_000)
     windows = [tuple(window) for _, window in followed.rows]

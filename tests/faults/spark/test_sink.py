@@ -33,20 +33,6 @@ def _bare(df: DataFrame, target: Target) -> Any:
     return writer.options(url=target.url, stream=target.stream)
 
 
-def test_rows_without_state_bring_the_bound_of_what_was_read(
-    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
-) -> None:
-    feed.write(1_000, 9_000, key="a", value="x")
-    passed = feed.load(spark).select("key", "event_time", "value")
-    _write(passed, target, checkpoint, event_time="event_time", value="value")
-    assert target.watermark is None
-    assert target.rows() == [("a", 1_000, b"x"), ("a", 9_000, b"x")]
-    feed.note(7_000)
-    _write(passed, target, checkpoint, event_time="event_time", value="value")
-    assert len(target.rows()) == 2
-    assert target.watermark == 7_000  # an empty batch notes as well
-
-
 def test_a_frame_is_written_as_a_batch(spark: SparkSession, target: Target) -> None:
     spark.dataSource.register(TidegaugeDataSource)
     rows = spark.range(4, numPartitions=2).selectExpr(
@@ -120,19 +106,6 @@ def test_a_query_with_a_guessed_side_is_refused_at_its_start(
     finally:
         spark.conf.unset(_POLICY)
     assert target.writers == {}
-
-
-def test_a_guess_over_a_stream_of_ours_ends_the_query_before_it_is_noted(
-    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
-) -> None:
-    feed.write(1_000, 9_000, key="a")
-    feed.note(2_000)
-    spark.dataSource.register(TidegaugeDataSource)
-    loaded = spark.readStream.format("tidegauge").options(**feed.options).load()
-    guessed = loaded.where("NOT tick").withWatermark("event_time", "0 seconds")
-    with pytest.raises(StreamingQueryException, match="its sources have all reached"):
-        _write(_counted(guessed), target, checkpoint)
-    assert (target.rows(), target.watermark) == ([], None)
 
 
 def test_a_checkpoint_of_the_session_is_refused_with_the_cure(

@@ -82,30 +82,6 @@ def test_what_is_there_is_read_at_once_and_windows_are_those_of_spark(
     ]
 
 
-def test_state_of_other_aggregates_is_refused(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    def start(name: str) -> Followed:
-        counted = windowed(
-            _numbered(feed.load(spark)),
-            tumbling("2 seconds"),
-            key="key",
-            aggregates={name: count(), "mean": mean("number")},
-        )
-        return Followed(counted.frame.select("output"), checkpoint)
-
-    feed.write(100)
-    feed.note(200)
-    with start("n") as followed:
-        followed.until_read(200)
-    feed.note(4_000)
-    with (
-        start("m") as followed,
-        pytest.raises(StreamingQueryException, match="the state was saved with aggregates ="),
-    ):
-        followed.until_read(4_000)
-
-
 @pytest.mark.parametrize(("buckets", "other"), [(None, 4), (32, None)])
 def test_a_query_goes_on_with_the_buckets_it_began_with_and_no_others(
     spark: SparkSession, feed: Feed, checkpoint: str, *, buckets: int | None, other: int | None
@@ -160,7 +136,6 @@ def _numbered(df: DataFrame) -> DataFrame:
             "'m' is the mean of column 'key', which is string",
         ),
         ({"allowed_lateness": "soon"}, "'soon' is not a duration"),
-        ({"accumulation": "some"}, "'some' is not one of accumulating,"),
         ({"aggregates": {"own": Untyped()}}, "'own' does not say its type"),
         ({"buckets": 0}, "'buckets'"),
         ({"assigner": "1 hour"}, "'1 hour' makes no windows; pass tumbling"),

@@ -8,10 +8,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from controller.configuration import ServeSettings
-from reader_client import ReaderGroup, StreamClient
+from reader_client import ReaderGroup
 from spark_source import TidegaugeDataSource
-from spark_source.errors import DataLossError, InvalidOptionError, LogReplacedError
-from spark_source.source.partitions import SegmentPartition
+from spark_source.errors import DataLossError, LogReplacedError
 from tests.broker import Broker
 from tests.conftest import NewDatabase
 from tests.kafka import quiet
@@ -141,40 +140,3 @@ def test_a_bounded_read_takes_a_slice_of_what_retention_left(topic: KafkaFeed) -
     ):
         read(startingCut="0:0,1:2")
     assert read(startingCut="0:0,1:2", failOnDataLoss="false") == [(0, 2), (0, 3)]
-
-
-def test_a_drained_topic_is_divided_over_tasks_and_what_is_left_is_reported(
-    topic: KafkaFeed,
-) -> None:
-    topic.create()
-    for second in (1, 2):
-        topic.write(*(second * 1_000 + n for n in range(4)))
-        topic.note((second + 1) * 1_000)
-    limits = {"maxRowsPerTrigger": "4", "maxRowsPerPartition": "2"}
-    with Played(topic.options | limits, "offset", drains=True) as query:
-        reports = []
-        while query.step():
-            reports.append(query.reader.reportLatestOffset() or {})
-        parts = query.reader.partitions(*query.ends[:2])
-    assert query.rows == [(offset,) for offset in range(8)]
-    assert [
-        range(part.start, part.end) for part in parts if isinstance(part, SegmentPartition)
-    ] == [range(4, 6), range(6, 8)]
-    assert [report["backlog_rows"] for report in reports[:2]] == [4, 0]
-    assert {(report["watermark"], report["tail"]["0"]) for report in reports} == {
-        (DAY + 3_000, 8)
-    }
-    assert query.bounds[:2] == [2_000, 3_000]
-
-
-def test_a_load_that_looks_for_events_in_the_wrong_place_says_where_they_are(
-    topic: KafkaFeed,
-) -> None:
-    with StreamClient(topic.url, topic.stream) as client:
-        client.create()
-        with pytest.raises(InvalidOptionError, match="keeps its events itself; leave out log"):
-            TidegaugeDataSource(topic.options).schema()
-        client.delete()
-    topic.create_stream()
-    with pytest.raises(UnknownTopicError, match=f"has no topic '{topic.topic}'"):
-        TidegaugeDataSource(topic.options).schema()

@@ -39,16 +39,6 @@ def test_outputs_are_those_of_the_operator_and_the_end_of_time_drains(
     assert followed.dropped == 0
 
 
-def test_every_event_is_in_a_session_or_late(followed: Followed) -> None:
-    told = operators.told(followed.rows)
-    signs = {"result": 1, "retraction": -1}
-    counted = sum(signs[row[3]] * row[6] for row in told["windowed", "result"])
-    written = [
-        time for step, _ in operators.SCRIPT for times in step.values() for time in times
-    ]
-    assert counted + len(told["windowed", "late"]) == len(written)
-
-
 def test_the_progress_counts_late_rows_and_what_is_held(followed: Followed) -> None:
     visits, sessions = (
         [

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from random import Random
 
 import httpx
 import pytest
@@ -164,43 +163,6 @@ def test_a_batch_that_is_repeated_is_as_it_was_at_each_point_of_a_crash(feed: Fe
             query.until_read(5_500)
         with_rows = {number: rows for number, rows in query.batches.items() if rows}
         assert with_rows == {number: rows for number, rows in whole.items() if rows}
-
-
-def test_a_row_that_was_late_live_may_be_on_time_in_a_backfill(feed: Feed) -> None:
-    live = Played(feed.options, "offset", "late")
-    with live:
-        feed.write(1_000)
-        feed.note(10_000)
-        live.until_read(10_000)
-        feed.write(2_000, 12_000)
-        feed.note(20_000)
-        live.until_read(20_000)
-    assert live.rows == [(0, False), (1, True), (2, False)]
-    with Played(feed.options, "offset", "late") as replayed:
-        replayed.until_read(20_000)
-    assert replayed.rows == [(0, False), (1, False), (2, False)]
-
-
-def test_batches_that_end_at_marks_make_the_same_rows_late_live_and_replayed(
-    feed: Feed,
-) -> None:
-    chance = Random(5)
-    by_marks = {"admission": "marks", "maxEventTimePerTrigger": "2 seconds"}
-    live, replayed = (Played(feed.options | by_marks, "offset", "late") for _ in range(2))
-    with live:
-        for second in range(1, 13):
-            feed.write(*(second * 1_000 + chance.randrange(-3_000, 3_000) for _ in range(5)))
-            feed.note(second * 1_000 + 1_000)
-            if second % 4 == 0:
-                live.until_read(second * 1_000)  # a multiple of what a batch takes
-        feed.seal()
-        live.until_rows(60)
-    with replayed:
-        replayed.until_rows(60)
-    batches = [sorted(rows) for rows in live.batches.values() if rows]
-    assert [sorted(rows) for rows in replayed.batches.values() if rows] == batches
-    assert [len(rows) for rows in batches] == [5, 10, 10, 10, 10, 10, 5]
-    assert sum(late for rows in batches for _, late in rows) == 31
 
 
 def test_a_broken_promise_has_a_name_and_a_measure(feed: Feed) -> None:
@@ -466,18 +428,20 @@ def right(service: Service) -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize(
     ("wrong", "refused"),
     [
-        ({"maxRowPerTrigger": "5"}, "no such option; did you mean maxRowsPerTrigger?"),
         (
             {"startingTime": "1704110400"},
             "1704110400 lies in early 1970: are these seconds? Times are milliseconds, such as",
         ),
-        ({"endingTime": "1704110400"}, "are these seconds?"),
         ({"startingCut": "7:0"}, "there is no segment 7; the stream has those from 0 to 1"),
         (
             {"stream": "right/none"},
             "no stream right/none; to create it: tidegauge create right/none",
         ),
         ({"stream": "right/external"}, "set log=kafka and kafka.bootstrap.servers"),
+        (
+            {"log": "kafka", "kafka.bootstrap.servers": "127.0.0.1:1"},
+            "keeps its events itself; leave out log",
+        ),
     ],
 )
 def test_a_wrong_load_is_refused_with_the_cure(
