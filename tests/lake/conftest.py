@@ -4,15 +4,13 @@ import os
 import sys
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.lake.lakes import JARS, Lake, format_of_jars
 from tests.quick_spark import quick_environment
-from tests.server import ServerProcess
-from tests.spark.feed import Feed
+from tests.spark.fixtures import checkpoint, feed  # noqa: F401 (they are found by their names)
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 collect_ignore_glob = [] if JARS else ["test_*.py"]
@@ -47,16 +45,3 @@ def delta(lake: Lake) -> Lake:
     if lake.format != "delta":
         pytest.skip("this is about delta")
     return lake
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoint")
-
-
-@pytest.fixture
-def feed(shared_server: ServerProcess) -> Iterator[Feed]:
-    """A stream that a query of this test reads."""
-    with Feed(shared_server.url, f"lake/stream-{next(_NUMBERS)}") as one:
-        one.create()
-        yield one

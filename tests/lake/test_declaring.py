@@ -62,31 +62,6 @@ def test_a_withheld_time_waits_for_rows_or_the_timer_and_the_end_for_nothing(
     assert times(lake) == [1_000, 1_999, 2_000, 2_001]
 
 
-def test_a_query_takes_over_and_rows_below_the_time_that_it_took_over_are_late(
-    lake_spark: SparkSession, lake: Lake, tmp_path: Path
-) -> None:
-    def job(name: str, **how: bool) -> Job:
-        return Job(lake_spark, lake, tmp_path / name, job="rides", **how)
-
-    one = job("one")
-    one.batch(1_000, bound=5_000)
-    with pytest.raises(TableTakenError, match="query 'one' of job 'rides' declares its time"):
-        job("two").batch(3_000, 8_000, bound=2_000)
-    job("two", take_over=True).batch(3_000, 8_000, bound=2_000)
-    assert (until(lake), note_of(lake).late, note_of(lake).query) == (5_000, 1, "two")
-    job("two", take_over=True).batch(9_000, bound=END_OF_TIME)
-    with pytest.raises(TableTakenError, match="its last note is final"):
-        one.batch(6_000, bound=7_000)
-    later = job("three", take_over=True)
-    later.batch(6_000, bound=7_000)
-    later.batch(10_000, bound=9_000)
-    # What is left in a job must not take over again at each restart.
-    with pytest.raises(TableTakenError, match="took over once already"):
-        job("two", take_over=True).batch(bound=12_000)
-    assert (until(lake), note_of(lake).late) == (END_OF_TIME, 1)
-    assert times(lake) == [1_000, 3_000, 6_000, 8_000, 9_000, 10_000]
-
-
 def test_what_takes_versions_or_the_table_back_ends_the_notes_until_a_query_takes_over(
     lake_spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_source.frames.follow
-from spark_source import append_to_table, count, follow, process, tumbling, windowed
+from spark_source import append_to_table, follow
 from spark_source.errors import GuessedWatermarkError
 from spark_source.following.tick_source import TickDataSource
 from tests.effort import Effort
@@ -22,7 +22,6 @@ from tests.lake.seeded import FarTicks, LiveTicks
 from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.service.api import Api
-from tests.spark.processors import Visits
 from tidegauge.tables import newest_note
 
 Start = tuple[type[TickDataSource], dict[str, Any]]
@@ -261,30 +260,3 @@ def test_a_query_over_two_tables_promises_the_least_of_both(
         query.stop()
     rows = lake.read(lake_spark, "both").select(F.unix_millis("event_time")).collect()
     assert sorted(time for (time,) in rows) == [BEGIN + hours * HOUR for hours in (1, 2, 3)]
-
-
-def test_operators_of_ours_hand_out_each_row_or_tell_that_it_is_late(
-    lake_spark: SparkSession, lake: Lake, checkpoint: str
-) -> None:
-    """A processor over Delta, windows over Iceberg; the tables have neither segments nor offsets."""
-    history, seen = History(lake, "rows"), Seen(checkpoint)
-    Writers(history, lake_spark, 7).go_on("rows", "rows", "late", "rows")
-    assert history.until is not None
-    history.commit([], history.until + 4 * HOUR)
-    place = {"segment": F.lit(0), "offset": F.lit(0)}
-    shown = {"key": F.lit("k"), "number": F.col("id"), "shown": F.lit("")}
-    rows = followed(lake_spark, history, checkpoint).withColumns(place | shown)
-    if lake.format == "delta":
-        visits = process(rows, Visits(), columns=["number", "shown"], buckets=1)
-        told = visits.frame.where("output <> 'silent'")
-        handled = told.selectExpr("output", "coalesce(main.number, late.number)")
-    else:
-        hours = windowed(
-            rows, tumbling("1 hour"), key="number", aggregates={"n": count()}, buckets=1
-        )
-        handled = hours.frame.selectExpr("output", "coalesce(result.number, late.number)")
-    seen.until_bound(seen.start(handled), history.until)
-    late = {number for output, number in seen.rows if output == "late"}
-    assert late
-    assert late <= history.late.keys()
-    assert sorted(number for _, number in seen.rows) == sorted(history.on_time | history.late)

@@ -12,6 +12,7 @@ from spark_source.errors import InvalidOptionError, TableTakenError
 from spark_source.sink.engines import Iceberg
 from spark_source.sink.job import TableOptions
 from tests.declared_table import DiesError, Query, Table
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.tables.asking import note
 from tidegauge.tables.declaring import Declarer, Memory
 from tidegauge.tables.errors import TwoJobsError
@@ -31,21 +32,39 @@ def last(table: Table) -> Note:
     return note
 
 
+def refused(query: Query, words: str, *times: int, bound: int, take_over: bool = False) -> None:
+    """Batch, which the query may not."""
+    with pytest.raises(TableTakenError, match=words):
+        query.batch(*times, bound=bound, take_over=take_over)
+
+
 def test_another_query_of_the_job_has_to_take_over_and_its_time_begins_at_the_old_one(
     table: Table,
 ) -> None:
     one, two = Query(table, "one"), Query(table, "two")
     one.batch(5, bound=100)
-    with pytest.raises(TableTakenError, match=r"query 'one' of job 'j' declares its time, and"):
-        two.batch(50, 120, bound=60)
+    refused(two, r"query 'one' of job 'j' declares its time, and", 50, 120, bound=60)
     two.batch(bound=60, take_over=True)
     took, batch = (commit.note for commit in table.commits[-2:])
     assert took == Note(job="j", query="two", took_over=True)
     assert batch == Note(until=100, job="j", query="two", batch=0, late=1)
     # A supervisor that starts the former one again is told.
     one.stop()
-    with pytest.raises(TableTakenError, match="query 'two' of job 'j' declares its time"):
-        one.batch(130, bound=200)
+    refused(one, "query 'two' of job 'j' declares its time", 130, bound=200)
+
+
+def test_a_query_takes_over_once_and_a_final_note_ends_a_table_for_all_others(
+    table: Table,
+) -> None:
+    one, two, three = (Query(table, name) for name in ("one", "two", "three"))
+    one.batch(5, bound=100)
+    for query in (two, three):
+        query.batch(bound=60, take_over=True)
+    two.stop()
+    # What is left in a job must not take over again at each restart.
+    refused(two, "took over once already", bound=120, take_over=True)
+    three.batch(bound=END_OF_TIME)
+    refused(one, "its last note is final", 150, bound=200)
 
 
 def test_what_was_on_the_way_as_another_query_took_over_is_found_by_both_and_by_readers(
@@ -99,8 +118,7 @@ def test_a_rollback_to_before_what_the_checkpoint_remembers_waits_for_a_take_ove
     table.roll_back(version)
     table.append()
     query.stop()
-    with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
-        query.batch(35, bound=40)
+    refused(query, "notes were ended by a restore, a rollback", 35, bound=40)
     query.batch(35, bound=40, take_over=True)
     assert last(table).until == 40
 
@@ -117,25 +135,21 @@ def test_jobs_of_a_stream_wait_for_a_take_over_where_notes_were_ended_and_nowher
     table.restore()
     for query in (one, two, new):
         query.stop()
-        with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
-            query.batch(35, bound=40)
+        refused(query, "notes were ended by a restore, a rollback", 35, bound=40)
     for query, bound in ((two, 40), (one, 50)):
         query.batch(bound - 5, bound=bound, take_over=True)
     new.batch(55, bound=60)
     table.roll_back(table.number - 3)
     one.stop()
-    with pytest.raises(TableTakenError, match="notes were ended by a restore, a rollback"):
-        one.batch(65, bound=70)
+    refused(one, "notes were ended by a restore, a rollback", 65, bound=70)
 
 
 def test_a_job_by_the_name_of_a_stream_is_not_the_stream(table: Table) -> None:
     alone, shared = Query(table, "alone"), Query(table, "shared", stream="j")
     alone.batch(5, bound=10)
-    with pytest.raises(TableTakenError, match="query 'alone' of job 'j' declares its time"):
-        shared.batch(15, bound=20)
+    refused(shared, "query 'alone' of job 'j' declares its time", 15, bound=20)
     shared.batch(15, bound=20, take_over=True)
-    with pytest.raises(TableTakenError, match="query 'shared' of stream 'j' declares its time"):
-        alone.batch(25, bound=30)
+    refused(alone, "query 'shared' of stream 'j' declares its time", 25, bound=30)
     said = note(20, job="j", query="shared", shared=True)["userMetadata"]  # as maintenance does
     table.append(note=Note.from_metadata(said))
     Query(table, "second", stream="j").batch(25, bound=30)
@@ -172,8 +186,7 @@ def test_a_batch_that_is_repeated_behind_its_commit_is_none_that_is_planned_anew
     with pytest.raises(DiesError):
         query.batch(25, bound=30)
     table.truncate()
-    with pytest.raises(TableTakenError, match=r"snapshots have expired.* a new checkpoint"):
-        query.batch(bound=30)
+    refused(query, r"snapshots have expired.* a new checkpoint", bound=30)
 
 
 def test_a_query_begins_in_a_truncated_history_without_notes_by_taking_over(
@@ -182,8 +195,7 @@ def test_a_query_begins_in_a_truncated_history_without_notes_by_taking_over(
     Query(table, "one").batch(5, bound=100)
     table.truncate()
     query = Query(table, "two")
-    with pytest.raises(TableTakenError, match="oldest commits are not kept, nor is any note"):
-        query.batch(120, bound=110)
+    refused(query, "oldest commits are not kept, nor is any note", 120, bound=110)
     table.reached = None  # nobody knows it
     query.batch(120, bound=110, take_over=True)
     query.stop()
