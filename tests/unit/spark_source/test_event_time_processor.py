@@ -9,7 +9,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.tws_tester import TwsTester
 from pyspark.sql.types import StructType
 
-from spark_source.errors import InvalidOptionError, OutputError
+from spark_source.errors import OutputError
 from spark_source.operators.bucket import BucketHost, HostedOperator
 from spark_source.processing import (
     CallbackError,
@@ -21,7 +21,7 @@ from spark_source.processing import (
     StateMismatchError,
 )
 from spark_source.testing import ProcessorHarness
-from tests.conformance.processors import Counter, Echo, Timeout
+from tests.conformance.processors import Echo, Timeout
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -164,12 +164,6 @@ def test_a_column_that_was_not_asked_for_is_named() -> None:
     assert str(error.__cause__) == "the event has no column 'speed'; ask for it in columns=[…]"
 
 
-@pytest.mark.parametrize("column", ["time", "offset", "a b", "class"])
-def test_a_column_that_cannot_be_an_attribute_is_refused(column: str) -> None:
-    with pytest.raises(InvalidOptionError, match="rename the column"):
-        ProcessorHarness(Echo(), columns=[column])
-
-
 def test_state_keeps_python_values_as_they_are() -> None:
     def remember(self: Any, event: Any, ctx: Context) -> None:
         ctx.emit(self.value.get("none"), list(self.items), dict(self.fields))
@@ -254,13 +248,6 @@ def test_a_side_output_has_to_be_declared() -> None:
     assert "'other' is not a side output" in str(refused(to_side, "other").__cause__)
 
 
-def test_events_of_two_sources_may_have_the_same_place() -> None:
-    operator = ProcessOperator(Echo())
-    rows = [("a", 10_000, 0, 0, value) for value in (None, {"x": 1}, "y")]
-    step = operator.step(operator.step(None, None, rows).state, 11, [])
-    assert step.handled == 3
-
-
 @pytest.mark.parametrize(
     ("bound", "next_bound"), [(None, 11), (10, 11), (11, 26), (25, 26), (26, None)]
 )
@@ -292,30 +279,6 @@ def test_state_of_another_format_is_refused(number: int) -> None:
         f"the state was saved in format {number}, and this version keeps keys and buckets in format "
         "3; start with a new checkpoint, or finish the query with the version that began it"
     )
-
-
-def test_one_may_be_no_key_at_all() -> None:
-    operator = ProcessOperator(Echo())
-    rows = [("a", 10_000, 0, 0, 1), (None, 10_000, 0, 1, 2)]
-    step = operator.step(operator.step(None, None, rows).state, END_OF_TIME, [])
-    assert step.out == [(None, 10, 2), ("a", 10, 1)]
-
-
-def test_a_bound_does_not_fall() -> None:
-    harness = ProcessorHarness(Counter())
-    harness.advance(10)
-    with pytest.raises(ValueError, match="never falls"):
-        harness.advance(9)
-
-
-def test_an_event_brings_a_value_for_each_column() -> None:
-    with pytest.raises(ValueError, match="not the values of the columns"):
-        ProcessorHarness(Echo()).send("a", 10, 1, 2)
-
-
-def test_an_end_that_is_neither_drained_nor_suspended_is_refused() -> None:
-    with pytest.raises(InvalidOptionError, match="is not one of drain, suspend"):
-        ProcessorHarness(Echo(), at_end="stop")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("values", ["yz", "zy"])

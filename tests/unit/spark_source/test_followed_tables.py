@@ -19,7 +19,7 @@ from spark_source.errors import (
 )
 from spark_source.following import followed
 from spark_source.following.followed import FollowedTable, Service, TableWatch
-from spark_source.following.tick_source import TickReader, _read_options
+from spark_source.following.tick_source import TickReader
 from tests.unit.spark_source.test_table_ticks import delta
 from tidegauge.tables import TwoJobsError, note
 from tidegauge.tables.delta import DeltaLog
@@ -183,17 +183,6 @@ def test_marks_of_commits_and_those_of_a_stream_are_not_exchanged(
         now.watch(follows(path).first())
     with pytest.raises(WrongCheckpointError, match="of stream abc, and now of the table's"):
         follows(path).watch(now.first())
-
-
-@pytest.mark.parametrize(
-    ("given", "missing"),
-    [({"stream": "lake/hourly"}, "url"), ({"url": "http://127.0.0.1:1"}, "stream")],
-)
-def test_marks_of_the_service_need_its_address_and_a_stream(
-    given: dict[str, str], missing: str
-) -> None:
-    with pytest.raises(InvalidOptionError, match=f"'{missing}': is required"):
-        _read_options({"checkpoint": "/c", "table": "/t", **given})
 
 
 def test_one_line_says_why_there_is_no_watermark(

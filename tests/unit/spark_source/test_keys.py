@@ -72,11 +72,6 @@ def test_the_bucket_of_a_key_is_a_literal_number(key: Any, bucket: int) -> None:
     assert bucket_of(key, 2**32) == bucket
 
 
-def test_a_key_of_a_type_without_a_form_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"^key 1j is a complex.*; cast the column to string$"):
-        bucket_of(1j, 2)
-
-
 @pytest.mark.parametrize(
     "column",
     [

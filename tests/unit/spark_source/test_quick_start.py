@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_source import quick_start
 
@@ -62,16 +61,6 @@ def test_what_it_set_in_a_parent_process_of_another_environment_is_set_anew(
     quick_start()
     assert os.environ[PYTHON] == sys.executable
     assert os.environ[HOME] == str(cache.joinpath("tidegauge/spark-home", *INSTALLED.parts[1:]))
-
-
-def test_a_call_after_the_session_has_started_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: "a session")
-    quick_start()
-    assert caplog.messages == [
-        "a session exists: call quick_start() before the first one starts"
-    ]
 
 
 def test_a_pyspark_without_archives_needs_no_other_home(
