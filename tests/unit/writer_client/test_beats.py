@@ -1,7 +1,6 @@
 """Beats and outages under virtual time: who has nothing new to say repeats its last time."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -151,22 +150,6 @@ def test_a_reporter_beats_when_it_is_told_to(world: QuietWorld) -> None:
     assert shop.states()["slow"] == "behind"
     beating.cancel()
     world.run(slow.close())
-
-
-def test_an_outage_does_not_end_a_writer_that_beats(
-    world: QuietWorld, caplog: pytest.LogCaptureFixture
-) -> None:
-    shop = _open(world, log="embedded")
-    writer = _start(world, shop, "one", first_time=NOON, beat="always", retry_for=SHORT)
-    (controller,) = world.controllers
-    with caplog.at_level(logging.WARNING, "tidegauge.client"):
-        world.kill(controller)
-        world.until(lambda: "retrying" in caplog.text)
-        world.start(controller)
-        world.until(lambda: "answers again" in caplog.text)
-    writer.note_time(NOON + MINUTE)
-    world.run(writer.close())
-    assert shop.watermark == NOON + MINUTE
 
 
 def test_a_reporter_goes_on_after_an_outage_with_what_it_was_shown_meanwhile(

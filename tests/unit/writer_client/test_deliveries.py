@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, TIMESTAMP_LOG_APPEND_TIME, Message, Producer
+from confluent_kafka import OFFSET_INVALID, TIMESTAMP_LOG_APPEND_TIME, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from writer_client._errors import (
 )
 from writer_client._hints import Hints
 from writer_client._noter import Noter
-from writer_client.kafka import NotingProducer
 
 
 @dataclass
@@ -134,16 +133,6 @@ def test_what_a_broker_stamps_itself_is_noted_only_of_times_inside_the_values() 
     assert sent == [(6, {0: 7}), (7, {0: 8})]
     with pytest.raises(LogAppendTimeError, match=r"topic 't'.* event_time= "):
         deliveries.note(20)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"acks": "0"}, {"request.required.acks": 0}, {"delivery.report.only.error": True}],
-    ids=str,
-)
-def test_settings_by_which_nobody_hears_of_a_place_are_refused(settings: Any) -> None:
-    with pytest.raises(NoAcknowledgementsError, match="acks=all"):
-        NotingProducer(Producer({}), "http://here", "shop/orders", "api-1", settings=settings)
 
 
 def test_a_record_that_was_not_taken_is_not_waited_for() -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from writer_client._hints import Hints
-from writer_client._noter import Noter
 
 SECONDS = "time %d lies in early 1970: are these seconds? Times are milliseconds"
 AHEAD = "event time %d is 2h ahead of this server's clock: is that right? If so, do this: that"
@@ -21,14 +20,3 @@ def test_a_hint_of_the_service_is_logged_once_for_each_writer_and_kind(
         ("WARNING", f"writer 'one' of demo/rides: {AHEAD % 7}"),
         ("WARNING", f"writer 'two' of demo/rides: {SECONDS % 5}"),
     ]
-
-
-def test_the_first_late_event_is_logged_and_all_are_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    noter = Noter("one", Hints("demo/rides"), last_time=100)
-    for time in (100, None, 99, 98):
-        noter.compare(time)
-    assert noter.late_events == 2
-    (line,) = caplog.messages
-    assert "writer 'one' of demo/rides: event time 99 is below 100" in line

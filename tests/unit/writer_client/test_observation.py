@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -57,36 +56,6 @@ def _read(
 
 def _notes(observation: Observation, now_ms: int = 0) -> list[tuple[str, int, object]]:
     return [(one.writer, one.time, dict(one.position)) for one in observation.notes(now_ms)]
-
-
-@pytest.mark.parametrize(
-    ("writers", "records", "notes"),
-    [
-        pytest.param(
-            "a.0 b.0 c.1",
-            [("a.0", 5, 5_000), ("b.0", 6, 3_000), ("c.1", 9, 9_000)],
-            [("a.0", 2_990, {0: 6}), ("b.0", 2_990, {0: 7}), ("c.1", 2_990, {1: 10})],
-            id="each writer notes the least guess at its own newest position",
-        ),
-        pytest.param(
-            "a.0 b.1",
-            [("a.0", 5, 5_000), ("b.1", 5, None)],
-            [],
-            id="a writer without a guess holds all",
-        ),
-        pytest.param(
-            "b.0",
-            [(None, 5, 1), ("b.0", 6, 5_000)],
-            [("b.0", 4_990, {0: 7})],
-            id="who notes time itself is read past",
-        ),
-    ],
-)
-def test_what_is_noted_of_what_is_read(writers: str, records: Any, notes: Any) -> None:
-    observation = _observation(*writers.split())
-    for record in records:
-        _read(observation, *record)
-    assert _notes(observation) == notes
 
 
 def test_a_backlog_of_which_nothing_is_read_holds_all() -> None:
@@ -234,18 +203,6 @@ def test_who_is_given_up_is_read_past_until_its_partition_is_assigned_anew() -> 
     observation.partitions.assign(0, 7)
     _read(observation, "a.0", 7, 5_000)
     assert observation.sources.newcomers() == ["a.0"]
-
-
-def test_rows_below_what_was_noted_count_as_late() -> None:
-    observation = _observation("a.0")
-    _read(observation, "a.0", 5, 5_000)
-    (note,) = observation.notes(0)
-    observation.accept(note, 0)
-    _read(observation, "a.0", 6, 4_990)
-    _read(observation, "a.0", 7, 4_989)
-    _read(observation, "a.0", 7, 4_989)  # read again: it was taken in
-    _read(observation, "new.0", 8, 4_989)  # where nothing was noted for it, but for others
-    assert (observation.sources.counts.events, observation.sources.counts.late) == (4, 2)
 
 
 def test_rows_below_a_kept_step_that_is_left_out_are_not_late() -> None:

@@ -1,6 +1,5 @@
 """What an observer reads of a record: whose it is, when it happened, how its time is guessed."""
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -150,32 +149,6 @@ def test_the_time_of_an_event_is_in_the_unit_of_the_promises() -> None:
     _, unit = rules.parse_promises("cockroachdb")
     row = _record(b'{"updated": "1685718676799158675.0000000003"}')
     assert rules.parse_time_of("json:/updated", unit)(row) == 1_685_718_676_799
-
-
-@pytest.mark.parametrize(
-    ("parse", "text", "problem"),
-    [
-        (rules.parse_by, "headers:x", "write partition, key or header:NAME"),
-        (rules.parse_by, "header:", "write partition, key or header:NAME"),
-        (rules.parse_time_of, "json:a", "write timestamp, header:NAME or json:/path"),
-        (rules.parse_promises, "debezium", "write cockroachdb, ticdc or json:/path"),
-        (rules.parse_promises, "json:a", "write cockroachdb, ticdc or json:/path"),
-        (rules.parse_promises, "json:/a:min", "json:/path:us, of ms, us, ns, s, hlc, tso"),
-        (rules.parse_guess, "lag", "'' is not a length of time"),
-        (rules.parse_guess, "lag:5", "'5' is not a length of time"),
-        (rules.parse_guess, "bounded:-5m", "'-5m' is not a length of time"),
-        (rules.parse_guess, "quantile:1", "'1' is not a quantile"),
-        (rules.parse_guess, "quantile:most", "'most' is not a quantile"),
-        (rules.parse_guess, "exact", "write lag:5m, bounded:5m or quantile:0.999"),
-        (rules.parse_limit, "0s", "write never to let none leave"),
-        (rules.parse_limit, "soon", "'soon' is not a length of time"),
-    ],
-)
-def test_what_cannot_be_meant_is_named_with_the_cure(
-    parse: Callable[[str], object], text: str, problem: str
-) -> None:
-    with pytest.raises(ValueError, match=problem):
-        parse(text)
 
 
 def test_spans_and_strategies_are_what_they_say() -> None:

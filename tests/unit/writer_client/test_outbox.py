@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import down_set
-from tidegauge.names import key_hash
 from tidegauge.topology import KeyRange, Segment, Topology
 from writer_client import WriterClosedError
 from writer_client._columns import to_events
@@ -25,9 +25,9 @@ LOW, HIGH = "a", "b"
 """Keys of the lower and of the upper half."""
 
 
-def _outbox(**options: int) -> Outbox:
-    noter = Noter("one", Hints("demo/rides"), last_time=options.pop("last_time", None))
-    outbox = Outbox(noter, **{"batch_bytes": 10_000, "limit_bytes": 10_000} | options)  # type: ignore[arg-type]
+def _outbox(*, last_time: int | None = None, **options: Any) -> Outbox:
+    noter = Noter("one", Hints("demo/rides"), last_time=last_time)
+    outbox = Outbox(noter, **{"batch_bytes": 10_000, "limit_bytes": 10_000} | options)
     outbox.follow(TWO)
     return outbox
 
@@ -60,10 +60,6 @@ def _take(outbox: Outbox, segment: int = 0, events: int = 100) -> EventBatch:
     return batch
 
 
-def test_the_keys_of_these_tests_lie_where_they_should() -> None:
-    assert key_hash(LOW) < 0.5 < key_hash(HIGH)
-
-
 def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
     outbox = _outbox(last_time=1_000)
     with pytest.raises(InvalidTimeError) as caught:
@@ -72,6 +68,19 @@ def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
     with pytest.raises(InvalidTimeError):
         outbox.note(END_OF_TIME)
     assert len(outbox.noter.notes) == 0
+
+
+def test_events_below_the_noted_time_count_as_late_and_the_first_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outbox = _outbox(last_time=1_000)
+    for time in (999, 1_000):
+        outbox.write(LOW, time, b"")
+    (events,) = to_events([""] * 3, [LOW] * 3, [998, 1_000, 999]).to_batches()
+    outbox.write_many(events)
+    assert outbox.noter.late_events == 3
+    (line,) = caplog.messages
+    assert "writer 'one' of demo/rides: event time 999 is below 1000" in line
 
 
 def test_senders_are_woken_for_the_first_event_and_for_a_full_batch() -> None:
@@ -130,13 +139,7 @@ def test_a_closed_outbox_takes_nothing_more() -> None:
 
 def test_a_clock_never_falls_behind_what_was_noted() -> None:
     times = iter([5, 30])
-    outbox = Outbox(
-        Noter("one", Hints("demo/rides")),
-        batch_bytes=1_000,
-        limit_bytes=1_000,
-        clock=lambda: next(times),
-    )
-    outbox.follow(TWO)
+    outbox = _outbox(clock=lambda: next(times))
     outbox.note(20)
     outbox.write(LOW, None, b"")
     outbox.write(LOW, 7, b"")
@@ -145,10 +148,7 @@ def test_a_clock_never_falls_behind_what_was_noted() -> None:
 
 
 def test_a_clock_gives_a_time_to_those_of_many_events_that_have_none() -> None:
-    outbox = Outbox(
-        Noter("one", Hints("demo/rides")), batch_bytes=1_000, limit_bytes=1_000, clock=lambda: 5
-    )
-    outbox.follow(TWO)
+    outbox = _outbox(clock=lambda: 5)
     (events,) = to_events(["", ""], [LOW, LOW], [None, 7]).to_batches()
     outbox.write_many(events)
     assert _take(outbox).events.column("event_time").to_pylist() == [5, 7]
@@ -320,25 +320,16 @@ class Run:
         self.report()
 
 
-@given(STEPS, st.integers(1, 5))
-def test_every_report_covers_exactly_the_events_before_its_note(
-    steps: list[tuple[str, int | str]], batch_events: int
+@pytest.mark.parametrize("scales", [False, True])
+@given(steps=STEPS, batch_events=st.integers(1, 5))
+def test_reports_cover_what_was_before_and_no_event_is_lost_nor_the_order_of_a_key(
+    *, scales: bool, steps: list[tuple[str, int | str]], batch_events: int
 ) -> None:
+    """Without scaling, a report covers exactly the events before its note."""
     run = Run(batch_events)
     for step, what in steps:
-        if step != "scale":
+        if scales or step != "scale":
             run.do(step, what)
-    run.finish()
-    assert len(run.outbox.noter.notes) == 0
-
-
-@given(STEPS, st.integers(1, 5))
-def test_scaling_loses_no_event_and_no_order_of_a_key(
-    steps: list[tuple[str, int | str]], batch_events: int
-) -> None:
-    run = Run(batch_events)
-    for step, what in steps:
-        run.do(step, what)
     run.finish()
     assert len(run.outbox.noter.notes) == 0
     ordered = list(run.log.by_key())

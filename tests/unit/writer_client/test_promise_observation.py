@@ -2,7 +2,6 @@
 
 from writer_client._notes import BULK
 from writer_client.observing.observation import Row
-from writer_client.observing.partition import Look
 from writer_client.observing.promises import PromiseObservation
 
 
@@ -32,48 +31,6 @@ def _clear(observation: PromiseObservation, *partitions: int) -> None:
 
 def _notes(observation: PromiseObservation, now_ms: int = 0) -> list[tuple[str, int, object]]:
     return [(one.writer, one.time, dict(one.position)) for one in observation.notes(now_ms)]
-
-
-def test_each_partition_notes_its_own_promises_at_the_offsets_behind_them() -> None:
-    observation = _observation()
-    _read(observation, 0, 5, promise=9_000)
-    _read(observation, 1, 7, promise=3_000)
-    _read(observation, 1, 8, promise=3_000)
-    _read(observation, 1, 9, promise=2_000)
-    _clear(observation)
-    assert _notes(observation) == [("1", 3_000, {1: 8}), ("0", 9_000, {0: 6})]
-    assert (observation.sources.counts.promises, observation.sources.counts.fallen) == (4, 1)
-
-
-def test_nothing_is_noted_before_each_has_had_a_promise_or_was_read_to_its_end() -> None:
-    observation = _observation()
-    _read(observation, 0, 5, promise=9_000)
-    observation.partitions.look(Look(0, {0: 6, 1: 7}))
-    _clear(observation)
-    assert (_notes(observation), observation.holding) == ([], {"1": None})
-    observation.partitions.read_to(1, 6)
-    assert _notes(observation) == []
-    observation.partitions.read_to(1, 7)
-    assert _notes(observation) == [("0", 9_000, {0: 6})]
-
-
-def test_nothing_is_noted_while_a_look_finds_a_partition_without_a_writer() -> None:
-    observation = _observation()
-    _read(observation, 0, 5, promise=9_000)
-    _read(observation, 1, 5, promise=9_000)
-    _clear(observation, 0, 1, 2)
-    assert (_notes(observation), observation.holding) == ([], {"2": None})
-    observation.register([2])
-    _clear(observation, 0, 1, 2)
-    assert (len(_notes(observation)), observation.holding) == (2, {})
-
-
-def test_what_is_read_after_a_look_has_begun_waits_for_the_next() -> None:
-    observation = _observation(1)
-    _read(observation, 0, 5, promise=1_000)
-    _clear(observation)
-    _read(observation, 0, 6, promise=2_000)
-    assert _notes(observation) == [("0", 1_000, {0: 6})]
 
 
 def test_of_promises_closer_than_marks_the_newest_is_kept() -> None:

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.patience import until, wait_until
+from tests.patience import wait_until
 from tests.service.api import MINUTE, NOON, Api, Open
-from tidegauge.errors import InvalidTimeError, WriterFencedError
-from writer_client import AsyncTimeReporter, AsyncWriter, TimeReporter, Writer
+from tidegauge.errors import InvalidTimeError
+from writer_client import AsyncTimeReporter, AsyncWriter, Writer
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     MonotonousTimestamps,
-    PerPartition,
     Punctuated,
-    TimeLag,
 )
 
 GUIDES = Path(__file__).parents[3] / "docs" / "how-to"
@@ -44,28 +42,6 @@ def _wall_ms() -> int:
 
 def _stands(shop: Api, at: int) -> Callable[[], bool]:
     return lambda: shop.watermark == at
-
-
-def test_a_writer_notes_by_itself_and_counts_what_is_late(shop: Api) -> None:
-    with shop.writer(strategy=BoundedOutOfOrderness(TEN_SECONDS)) as writer:
-        writer.write("1", key="k", event_time=NOON)
-        wait_until(_stands(shop, NOON - 10_000))
-        writer.write("2", key="k", event_time=NOON + MINUTE)
-        writer.write("3", key="k", event_time=NOON + 55_000)
-        wait_until(_stands(shop, NOON + 50_000))
-        assert writer.late_events == 0
-        writer.write("4", key="k", event_time=NOON + 49_999)
-        assert writer.late_events == 1
-
-
-def test_many_events_are_shown_to_the_strategy_one_after_the_other(shop: Api) -> None:
-    strategy = PerPartition(lambda: BoundedOutOfOrderness(TEN_SECONDS), [7, 8])
-    with shop.writer(strategy=strategy) as writer:
-        for source in (7, 8):
-            times = [NOON, NOON + source * MINUTE, NOON + MINUTE]
-            writer.write_many(["1", "2", "3"], keys=["k"] * 3, event_times=times, source=source)
-        wait_until(_stands(shop, NOON + 7 * MINUTE - 10_000))
-        assert writer.late_events == 0
 
 
 @pytest.mark.parametrize("end", ["close", "flush", "leave"])
@@ -152,28 +128,6 @@ def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(shop: Api) -> No
         assert _blocked_callers(writer) == 0
 
 
-@pytest.mark.anyio
-async def test_the_clock_of_idleness_stands_while_an_asynchronous_writer_is_blocked(
-    shop: Api,
-) -> None:
-    async with AsyncWriter(shop.url, shop.name, "one", **BLOCKED) as writer:
-        await until(lambda: _is_at_work(writer))
-        await writer.write("fills the buffer", key="k")
-        blocked = asyncio.create_task(writer.write("waits", key="k"))
-        await until(lambda: _blocked_callers(writer) == 1)
-        await writer.flush()
-        await blocked
-        assert _blocked_callers(writer) == 0
-
-
-def test_a_second_strategy_and_an_interval_of_nothing_are_refused() -> None:
-    with pytest.raises(ValueError, match="leave one of them out"):
-        Writer("http://x", "s/s", "w", strategy=TimeLag(SOON), automatically_note_time=True)
-    for client in (Writer, TimeReporter):
-        with pytest.raises(ValueError, match="pass a timedelta above zero"):
-            client("http://x", "s/s", "w", note_interval=timedelta(0))
-
-
 def test_a_reporter_notes_with_the_position_it_was_shown(open_shop: Open) -> None:
     shop = open_shop(segments=2)
     with shop.reporter(strategy=BoundedOutOfOrderness(TEN_SECONDS)) as reporter:
@@ -209,24 +163,6 @@ def test_a_reporter_that_leaves_says_the_last_time_of_its_strategy(open_shop: Op
     leaver.leave()
     (left,) = shop.writers()
     assert (left["state"], left["time"], left["position"]) == ("left", NOON, {"0": 5})
-
-
-def test_a_reporter_raises_at_the_next_call_that_its_note_was_fenced(open_shop: Open) -> None:
-    shop = open_shop()
-    reporter = shop.reporter(strategy=MonotonousTimestamps(), note_interval=SOON)
-    reporter.observe(NOON, {0: 5})
-    shop.says("api-1", "register")
-
-    def is_raised() -> bool:
-        try:
-            reporter.observe(_wall_ms(), {0: 6})
-        except WriterFencedError:
-            return True
-        return False
-
-    wait_until(is_raised)
-    with pytest.raises(WriterFencedError):
-        reporter.close()
 
 
 def test_a_reporter_without_a_strategy_observes_nothing(open_shop: Open) -> None:

@@ -13,9 +13,7 @@ from tidegauge.errors import (
     InvalidPositionError,
     InvalidTimeError,
     ProblemError,
-    TimeInFutureError,
     UnavailableError,
-    WriterFencedError,
 )
 from tidegauge.topology import Position
 from tidegauge.wire.writers import RegisterWriter, TimesNoted, WriterRegistered
@@ -105,21 +103,6 @@ def test_notes_that_were_stored_by_the_first_try_are_no_failure() -> None:
     assert _note(InvalidTimeError("w", 10, 20), ACCEPTED).watermark == 20
     stored = InvalidPositionError(0, 5, "goes back", {0: 9})
     assert _note(stored, ACCEPTED).watermark == 20
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [TimeInFutureError(10, 1, 2), WriterFencedError("w", 3)],
-    ids=lambda one: one.code,
-)
-def test_any_other_refusal_is_raised(refused: ProblemError) -> None:
-    with pytest.raises(type(refused)):
-        _note(refused, ACCEPTED)
-
-
-def test_a_last_note_that_is_refused_is_raised() -> None:
-    with pytest.raises(InvalidTimeError):
-        _note(ACCEPTED, InvalidTimeError("w", 20, 30))
 
 
 @pytest.mark.parametrize(

@@ -76,29 +76,6 @@ def test_leaving_the_block_commits_with_the_time_that_was_noted(
         both.write("c", key="k")
 
 
-def test_an_exception_aborts(log: LogApi, writer: Writer) -> None:
-    with pytest.raises(_DeliberateError):
-        _write_and_fail(writer)
-    assert _states(log) == ["aborted"]
-    with writer.transaction() as another:
-        another.write("b", key=KEYS[0])
-    assert _values(log) == ["b"]
-
-
-def test_what_is_written_outside_comes_before_what_the_commit_makes_visible(
-    log: LogApi, writer: Writer
-) -> None:
-    with writer.transaction() as one:
-        one.write("2", key=KEYS[0])
-        writer.write("1", key=KEYS[0])
-        one.write("3", key=KEYS[0])
-        one.note_time(TIME)
-    writer.write("4", key=KEYS[0])
-    writer.flush()
-    assert _values(log) == ["1", "2", "3", "4"]
-    assert log.mark == (TIME, {"0": 3, "1": 0})
-
-
 def test_no_time_is_noted_and_no_other_begun_while_one_is_open(writer: Writer) -> None:
     with writer.transaction():
         with pytest.raises(TransactionOpenError, match="may be older than the time"):
@@ -108,30 +85,6 @@ def test_no_time_is_noted_and_no_other_begun_while_one_is_open(writer: Writer) -
     writer.note_time(TIME)
     with writer.transaction():
         pass
-
-
-def test_the_next_note_covers_a_commit_without_a_time(log: LogApi, writer: Writer) -> None:
-    with writer.transaction() as one:
-        one.write("a", key=KEYS[0], event_time=TIME - 1)
-    writer.note_time(TIME)
-    writer.flush()
-    assert log.mark == (TIME, {"0": 1, "1": 0})
-
-
-def test_a_commit_behind_a_split_is_followed_by_notes(log: LogApi, writer: Writer) -> None:
-    writer.write("1", key=KEYS[0])
-    with writer.transaction() as one:
-        one.write("2", key=KEYS[0])
-        ranges = [[0, 0.25], [0.25, 0.5]]
-        answer = log.client.post(f"{log.path}/scale", json={"seal": [0], "ranges": ranges})
-        assert answer.status_code == 200, answer.text
-    writer.write("3", key=KEYS[0])
-    writer.note_time(TIME)
-    writer.flush()
-    (grown,) = (number for number in one.position if number != 0)
-    assert _values(log) + _values(log, grown) == ["1", "2", "3"]
-    (other,) = {2, 3} - {grown}
-    assert log.mark == (TIME, {"1": 0, str(grown): len(_values(log, grown)), str(other): 0})
 
 
 def test_a_refused_time_aborts_and_the_writer_goes_on(log: LogApi, writer: Writer) -> None:
@@ -146,16 +99,6 @@ def test_a_refused_time_aborts_and_the_writer_goes_on(log: LogApi, writer: Write
     with writer.transaction() as another:
         another.note_time(TIME)
     assert log.mark == (TIME, {"0": 0, "1": 0})
-
-
-def test_a_registration_under_the_name_ends_it(log: LogApi, writer: Writer) -> None:
-    def go_on() -> None:
-        with writer.transaction() as one:
-            log.register()
-            one.write("a", key=KEYS[0])
-
-    with pytest.raises(TransactionFinishedError):
-        go_on()
 
 
 def test_nothing_is_committed_once_something_was_not_staged(serve: Serve) -> None:
@@ -208,19 +151,6 @@ def test_much_is_written_by_several_threads_in_the_order_of_each(
     assert [_values(log, segment) for segment in (0, 1)] == [values, values]
 
 
-def test_ingestion_time_is_noted_by_the_commit_and_not_before(log: LogApi) -> None:
-    with log.writer("w", automatically_note_time=True) as writer:
-        with writer.transaction() as one:
-            one.write("a", key=KEYS[0])
-            before = log.mark
-        ((_, time, _),) = log.events(0)
-        after = log.mark
-        assert time is not None
-        assert after is not None
-        assert (before or (0,))[0] <= time <= after[0]
-        assert after[1]["0"] == 1
-
-
 def test_a_commit_notes_what_the_strategy_says_of_its_events_and_an_aborted_one_moves_nothing(
     log: LogApi,
 ) -> None:
@@ -262,10 +192,3 @@ def test_what_a_transaction_writes_is_of_the_partition_that_it_names(log: LogApi
         one.write("a", key=KEYS[0], event_time=TIME, source=0)
         one.write_many(["b"], keys=KEYS[1:], event_times=[TIME + 5], source=1)
     assert log.mark == (TIME, {"0": 1, "1": 1})
-
-
-def test_a_transaction_takes_nothing_outside_its_block_and_no_odd_lease(writer: Writer) -> None:
-    with pytest.raises(ValueError, match="has not begun; write in its block"):
-        writer.transaction().write("a", key=KEYS[0])
-    with pytest.raises(ValueError, match="it is a second at least"):
-        writer.transaction(timeout=timedelta(seconds=0.5))

@@ -10,9 +10,7 @@ import pytest
 
 from tests.service.api import Api, Open
 from tidegauge.errors import (
-    InvalidTimeError,
     LogIsExternalError,
-    StreamReplacedError,
     StreamSealedError,
     TimeInFutureError,
     UnknownStreamError,
@@ -21,7 +19,6 @@ from tidegauge.errors import (
 from writer_client import (
     AsyncTimeReporter,
     AsyncWriter,
-    EventsNotStoredError,
     WriterClosedError,
 )
 from writer_client._events import MOST_VALUE_BYTES
@@ -66,19 +63,8 @@ def test_a_value_that_is_too_large_is_refused_alone_and_the_largest_is_stored(
                 one.write(bytes(limit + 1), key="key-7")
             one.write(bytes(limit), key="key-7")
         writer.write(bytes(limit), key="key-7")
-
-    async def write() -> None:
-        async with _asynchronous(shop) as writer:
-            with pytest.raises(ValueError, match=refused):
-                await writer.write("\0" * (limit + 1), key="key-7")
-            async with writer.transaction() as one:
-                with pytest.raises(ValueError, match=refused):
-                    await one.write(bytes(limit + 1), key="key-7")
-            await writer.write("last", key="key-7")
-
-    asyncio.run(write())
     (rows,) = shop.stored("value")
-    assert [len(value) for (value,) in rows] == [1_000_000, limit, limit, 4]
+    assert [len(value) for (value,) in rows] == [1_000_000, limit, limit]
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -90,13 +76,6 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 def test_what_cannot_be_written_is_refused_at_once(shop: Api) -> None:
-    async def write_wrongly() -> None:
-        async with _asynchronous(shop) as writer:
-            for wrong, error, said in WRONG:
-                with pytest.raises(error, match=said):
-                    await writer.write(**{"value": "7", "key": "k"} | wrong)
-
-    asyncio.run(write_wrongly())
     with shop.writer() as writer:
         for wrong, error, said in WRONG:
             with pytest.raises(error, match=said):
@@ -230,18 +209,6 @@ def test_a_refused_note_stops_the_writer_but_not_the_events_before_it(shop: Api)
     assert shop.numbers() == [1]
 
 
-def test_a_stream_that_was_replaced_gets_nothing_of_the_old_writer(shop: Api) -> None:
-    writer = shop.writer()
-    writer.open()
-    shop.client.delete(shop.path).raise_for_status()
-    shop.create(log="embedded")
-    writer.write("1", key="k", event_time=1)
-    failed = _raised_by(EventsNotStoredError, writer.close)
-    assert failed.count == 1
-    assert isinstance(failed.reason, StreamReplacedError)
-    assert shop.numbers() == []
-
-
 def test_streams_that_cannot_be_written_to_say_why(open_shop: Open) -> None:
     external, sealed, deleted = open_shop(), open_shop(log="embedded"), open_shop()
     sealed.post("seal")
@@ -266,17 +233,6 @@ def test_a_writer_that_nobody_closes_says_what_may_be_lost(shop: Api) -> None:
     thread.end(core.close)
 
 
-def test_a_reporter_notes_time_for_a_log_of_its_own(open_shop: Open) -> None:
-    shop = open_shop(max_segments=3)
-    with shop.reporter() as reporter:
-        reporter.note_time(1_000, {0: 10})
-        reporter.note_time(2_000, {2: 5})
-        _raised_by(InvalidTimeError, lambda: reporter.note_time(1_999, {0: 11}))
-        assert reporter.watermark == 2_000
-    assert shop.marks() == [(1_000, {0: 10}), (2_000, {0: 10, 2: 5})]
-    assert shop.states() == {"api-1": "active"}
-
-
 @pytest.mark.anyio
 async def test_a_reporter_leaves_behind_the_notes_that_are_on_their_way(
     open_shop: Open,
@@ -293,29 +249,3 @@ async def test_a_reporter_leaves_behind_the_notes_that_are_on_their_way(
     with pytest.raises(WriterClosedError):
         await reporter.note_time(4_000, {0: 4_000})
     assert shop.states() == {"api-1": "left"}
-
-
-def test_what_looks_wrong_is_logged_once(
-    open_shop: Open, caplog: pytest.LogCaptureFixture
-) -> None:
-    written, reported = open_shop(log="embedded"), open_shop()
-    seconds, in_2100 = 1_704_110_400, 4_102_444_800_000
-    with written.writer("api-1") as writer:
-        writer.note_time(seconds)
-        writer.flush()
-        writer.note_time(seconds + 1)
-        writer.write("1", key="k", event_time=seconds)
-        writer.write_many(["2", "3"], keys=["k", "k"], event_times=[seconds, seconds + 1])
-        assert writer.late_events == 2
-        for later in range(2):
-            writer.flush()  # an answer has one hint
-            writer.write("4", key="k", event_time=in_2100 + later)
-    with reported.reporter("api-2") as reporter:
-        for _ in range(2):
-            _raised_by(TimeInFutureError, lambda: reporter.note_time(in_2100, {0: 1}))
-    assert [message.partition(" is ")[0] for message in caplog.messages] == [
-        f"writer 'api-1' of {written.name}: time {seconds} lies in early 1970: are these seconds? Times are milliseconds",
-        f"writer 'api-1' of {written.name}: event time {seconds}",
-        f"writer 'api-1' of {written.name}: event time {in_2100}",
-        f"writer 'api-2' of {reported.name}: time 2100-01-01T00:00:00.000Z",
-    ]
