@@ -6,13 +6,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count, cycle, pairwise
-from pathlib import Path
 
 import httpx
 
 from controller.database import migration
 from tests.patience import wait_until
-from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tests.service.controllers import (
     BUSY_S,
@@ -20,8 +18,6 @@ from tests.service.controllers import (
     NOW,
     STREAM,
     Controllers,
-    answers,
-    controller,
     is_ready,
     note,
     watermark,
@@ -113,21 +109,6 @@ def _write_on(
                 accepted.append((at, time.monotonic()))
                 break
             time.sleep(0.02)
-
-
-def test_of_two_that_start_at_once_one_holds(cluster: Cluster, tmp_path: Path) -> None:
-    url = cluster.database()
-    servers = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        servers.append(controller(tmp_path / name, url, lease_ms=LEASE_MS))
-    for _ in range(20):
-        for one in servers:
-            one.launch()
-        wait_until(lambda: all(map(answers, servers)) and any(map(is_ready, servers)))
-        assert [is_ready(one) for one in servers].count(True) == 1
-        for one in servers:
-            one.stop()
 
 
 def test_an_upgrade_takes_the_database_from_the_holder_of_the_former_version(

@@ -182,19 +182,6 @@ def test_state_keeps_python_values_as_they_are() -> None:
     assert (event.time_ms, event.value) == (10, b"x")
 
 
-def test_lists_and_maps_are_used_as_those_of_python() -> None:
-    def use(self: Any, event: Any, ctx: Context) -> None:
-        self.items += [3, 1, 2]
-        self.items.insert(0, 9)
-        self.items[1] = 4
-        del self.items[-1]
-        self.fields.update(x=1, y=2)
-        ctx.emit(self.items[:2], len(self.items), self.fields.pop("x"), "x" in self.fields)
-
-    shown = "items array<int>, count int, x int, has_x boolean"
-    assert ended(Calls(use, output=shown), None).out == [([9, 4], 3, 1, False)]
-
-
 def test_empty_state_takes_no_room() -> None:
     def empty(self: Any, event: Any, ctx: Context) -> None:
         self.value.set(1)

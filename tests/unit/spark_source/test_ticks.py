@@ -69,10 +69,6 @@ def test_a_bucket_is_found_by_the_names_of_spark_and_of_arrow(scheme: str) -> No
     assert checkpoint._root == "bucket/orders"
 
 
-def test_other_stores_that_arrow_knows_have_checkpoints_too() -> None:
-    assert Checkpoint("mock:///none").newest_ends() == []
-
-
 def test_a_position_is_found_by_topic_and_not_by_place() -> None:
     others: list[Any] = [{"logOffset": 3}, 17, _STANDING.to_json(), {"returns": {"0": 1}}]
     assert position_of("orders", [*others, {"orders": {"0": 40, "1": 12}}]) == {0: 40, 1: 12}
