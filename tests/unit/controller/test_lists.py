@@ -88,6 +88,8 @@ def _pages(client: httpx.Client, path: str, *, after: str, **query: str) -> list
 def test_a_list_says_what_the_descriptions_say(client: httpx.Client) -> None:
     by_name = {one["stream"]: one for one in _streams(client) if one["stream"] in NAMES}
     assert list(by_name) == sorted(NAMES, key=StreamName.parse)
+    first, second = _pages(client, "/v1/streams", after="A/a", brief="true", limit="4")[:2]
+    assert [*first, *second][:6] == list(by_name)
     for name, stream in by_name.items():
         assert stream == client.get(f"/v1/streams/{name}").json()
     assert sum(by_name["a-b/written"]["tail"].values()) == 18
