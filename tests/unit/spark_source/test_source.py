@@ -165,6 +165,21 @@ def test_a_batch_that_is_repeated_is_as_it_was_at_each_point_of_a_crash(feed: Fe
         assert with_rows == {number: rows for number, rows in whole.items() if rows}
 
 
+def test_a_row_that_was_late_live_may_be_on_time_in_a_backfill(feed: Feed) -> None:
+    live = Played(feed.options, "offset", "late")
+    with live:
+        feed.write(1_000)
+        feed.note(10_000)
+        live.until_read(10_000)
+        feed.write(2_000, 12_000)
+        feed.note(20_000)
+        live.until_read(20_000)
+    assert live.rows == [(0, False), (1, True), (2, False)]
+    with Played(feed.options, "offset", "late") as replayed:
+        replayed.until_read(20_000)
+    assert replayed.rows == [(0, False), (1, False), (2, False)]
+
+
 def test_a_broken_promise_has_a_name_and_a_measure(feed: Feed) -> None:
     """Who has left, and who has come back, may promise anew."""
     names = ["honest", "dishonest", "expired", "restarted"]
