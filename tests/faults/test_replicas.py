@@ -194,3 +194,17 @@ def test_a_session_never_stays_on_a_replica_and_may_begin_while_that_is_promoted
     promoted.check_schema()
     assert promoted.server
     promoted.close()
+
+
+def test_nothing_is_lost_where_the_replica_is_synchronous(pair: Pair) -> None:
+    with pair.primary.connect() as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        connection.execute("SELECT pg_reload_conf()")
+    with pair.controller("first") as holder, pair.controller("second") as standby:
+        wait_until(lambda: is_ready(holder))
+        create(holder.url, STREAM)
+        for at in range(1, 9):
+            assert note(holder.url, STREAM, at).status_code == 200
+        pair.fail_over("second")
+        _wait_and_judge(holder, standby)
+        assert watermark(standby) == NOW + 8

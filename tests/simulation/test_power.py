@@ -7,7 +7,7 @@ from tests.simulation.defects import DEFECTS
 from tests.simulation.test_simulation import simulate
 
 _MOST = 50
-_QUICK = "answer_before_the_commit", "leaky_cut"
+_QUICK = "answer_before_the_commit", "leaky_cut", "half_a_lease"
 
 
 def plant(name: str) -> str:

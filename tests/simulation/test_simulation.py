@@ -31,7 +31,7 @@ def digest_of(line: str) -> str:
 
 @pytest.mark.parametrize("controllers", ["1", "3"])
 def test_no_story_breaks_a_law(controllers: str, effort: Effort) -> None:
-    count = effort.times("stories", short=12, long=900)
+    count = effort.times("stories", short=18, long=900)
     ran = simulate("1000", "--count", str(count), "--controllers", controllers, "--shrink")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

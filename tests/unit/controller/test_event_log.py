@@ -187,3 +187,13 @@ def test_events_say_when_they_were_appended_and_by_whom(log: LogApi) -> None:
     assert [event.writer for event in events] == ["gate-7", "gate-8", None]
     times: list[Any] = [event.append_time for event in events]
     assert created_ms <= times[0] <= times[1] <= times[2] < created_ms + 600_000
+
+
+def test_a_large_append_is_read_back_in_chunks(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 150_000), 1)
+    body = log.read(start=100_000, end=100_001)
+    assert body.first_offset == 65_536
+    assert body.table.num_rows == 65_536
+    assert log.events() == numbered(0, 150_000)

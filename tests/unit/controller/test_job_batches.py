@@ -175,3 +175,17 @@ def test_sealing_by_a_batch_needs_the_role_that_sealing_needs(
         left = log.client.post(f"{log.path}/writers/job/leave", json={"ended": True})
         assert left.json()["code"] == "forbidden"
         assert append_batch(log, 1, [])["duplicate"] is False
+
+
+def test_the_last_number_outlives_a_restart_and_the_writer(serve: Serve) -> None:
+    with serve() as log:
+        log.create(writer_retention_ms=0)
+        append_batch(log, 3, numbered(0, 1), note_time=TIME)
+        append_batch(log, 1, [], writer="other", note_time=TIME + 9)
+        log.client.post(f"{log.path}/writers/job/leave", json={})
+        log.note_time(TIME + 10, "other")
+        assert [one["writer"] for one in _writers(log)] == ["other"]
+    with serve() as log:
+        assert append_batch(log, 3, numbered(0, 1))["duplicate"] is True
+        assert append_batch(log, 4, numbered(1, 1))["duplicate"] is False
+        assert log.events() == numbered(0, 2)

@@ -1,16 +1,19 @@
 """What is more than the service was set to take is refused, with the setting that says so."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from controller.configuration import ServeSettings
+from reader_client import StreamClient
 from tests.conftest import NewDatabase
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 from tests.service.api import Api
 from tests.service.in_process import Service, served_in_process
 from tests.service.problems import (
@@ -22,6 +25,7 @@ from tests.service.problems import (
     check_problem,
     rows,
 )
+from tidegauge.errors import TooManyWaitingError
 from tidegauge.wire.events import NDJSON
 
 LONG, FITS = "n" * 13, "n" * 12
@@ -196,3 +200,27 @@ def _served(database_url: str, **limits: Any) -> Iterator[Api]:
         Api(service.url, transport=service) as api,
     ):
         yield api
+
+
+def test_a_client_that_finds_no_seat_comes_again(
+    limited: Service, client: httpx.Client
+) -> None:
+    soon = timedelta(milliseconds=1)
+    with (
+        limited.reached_by_clients(),
+        StreamClient(limited.url, "tests/three") as patient,
+        StreamClient(limited.url, "tests/three", retry_for=soon) as hasty,
+        ThreadPoolExecutor() as pool,
+    ):
+        with _somebody_waits(client):
+            with pytest.raises(TooManyWaitingError):
+                hasty.tail(after={0: 0}, wait_ms=1)
+            refused = _refused_tails(client)
+            patient_answer = pool.submit(patient.tail, after={0: 0}, wait_ms=1)
+            wait_until(lambda: _refused_tails(client) > refused)
+        assert patient_answer.result(PATIENCE_S).tail == {0: 0}
+
+
+def _refused_tails(client: httpx.Client) -> int:
+    pattern = r'long_poll_duration_seconds_count\{route="[^"]*/tail",status="4xx"\} (\d+)'
+    return int(re.findall(pattern, client.get("/metrics").text)[0])

@@ -1,7 +1,10 @@
 """Listening time goes on from its last stamp, whatever happens to controllers and their clocks."""
 
+import asyncio
+
 import pytest
 
+from controller.streams.registry import Registry
 from tests.service.api import Api
 from tests.simulation.cluster import Controller
 from tests.simulation.quiet import QuietWorld
@@ -83,3 +86,30 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(world: QuietWor
     _check_held(world, world.holder, 30_000)
     world.sleep(20)
     _check_held(world, world.holder, 50_000)
+
+
+@pytest.mark.parametrize("world", [2], indirect=True)
+def test_what_a_take_over_takes_is_charged_to_nobody(
+    world: QuietWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = world.holder
+    (second,) = (one for one in world.controllers if one is not first)
+    _let_slow_hold(world, first)
+    _read_back_slowly(monkeypatch)
+    world.kill(first)
+    with _api(world, second) as api:
+        world.until(lambda: api.client.get(f"{api.path}/watermark").is_success)
+    _check_held(world, second, 30_000)
+    world.sleep(5)
+    _check_held(world, second, 35_000)
+
+
+def _read_back_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let time pass while streams are read back."""
+    restore = Registry.restore_all
+
+    async def slow(self: Registry) -> None:
+        await asyncio.sleep(26)
+        await restore(self)
+
+    monkeypatch.setattr(Registry, "restore_all", slow)

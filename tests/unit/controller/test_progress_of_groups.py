@@ -1,6 +1,7 @@
 """What queries report of themselves: shown for five minutes, and bounded."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -8,6 +9,8 @@ import pytest
 
 from controller.clocks import Clocks
 from reader_client import ReaderGroup
+from spark_source import ProgressListener
+from tests.query_progress import TEN, batch_progress
 from tests.service.api import Api
 from tests.service.in_process import Service
 from tidegauge.aggregation.writers import Now
@@ -118,3 +121,16 @@ def test_a_group_that_is_made_anew_has_no_progress(api: Api) -> None:
     api.client.delete(PATH).raise_for_status()
     api.client.put(PATH, json={"streams": [STREAM]}).raise_for_status()
     assert _progress(api) is None
+
+
+def test_a_listener_that_is_closed_has_reported_the_newest_batch(api: Api) -> None:
+    path = "/v1/reader-groups/demo/counts"
+    api.client.put(path, json={"streams": [STREAM]}).raise_for_status()
+    with ProgressListener(str(api.client.base_url)) as listener:
+        for _ in range(3):  # each has three late rows, two of them by a
+            event = SimpleNamespace(progress=batch_progress(x=TEN))
+            listener.onQueryProgress(event)  # type: ignore[arg-type]
+    shown = api.client.get(path).json()["progress"]
+    assert (shown["bound"], shown["late"], shown["late_writers"]) == (NOON, 9, {"a": 6})
+    assert listener.failures == 0
+    api.client.delete(path).raise_for_status()

@@ -26,3 +26,18 @@ def test_a_standby_says_once_that_the_holder_has_its_own_address(
     assert (
         "a controller without a URL of its own, or none, holds the database" in said_to_callers
     )
+
+
+def test_a_free_row_of_another_server_is_taken_for_a_failover(
+    world: QuietWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    for controller in world.controllers:
+        controller.stop()
+        world.run(controller.until_ended())
+    caplog.clear()
+    world.disk.crash(takes_back=0, is_promoted=True)
+    world.start(world.controllers[0])
+    (said,) = [one for one in caplog.messages if one.startswith("holds the database")]
+    assert said == (
+        "holds the database: the database was failed over: its row was written on another server"
+    )

@@ -116,3 +116,20 @@ def test_what_is_remembered_of_headers_is_bounded(
         assert _identify(guard, " " * spaces + token).name == "gateway"
         assert _refusal(guard, f"{token}{spaces}") == "unknown"
     assert len(guard._tokens._seen) <= 2
+
+
+@pytest.mark.parametrize("broken", ["[[token]]\nname =", "[[token]]\nname = 'x'\n", "\xff"])
+def test_a_file_that_cannot_be_read_leaves_the_former_tokens_in_force(
+    file: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = _add(file, "gateway", "flights:read")
+    guard = Guard(file)
+    file.write_bytes(broken.encode("latin-1"))
+    _look_twice(guard)
+    _look_twice(guard)
+    assert _identify(guard, token).name == "gateway"
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
+    assert f"tokens in {file}" in caplog.text
+    file.unlink()
+    _look_twice(guard)
+    assert _identify(guard, token).name == "gateway"

@@ -9,7 +9,7 @@ from sqlalchemy import Table, func, select
 
 from controller.background import maintenance, purging, retention
 from controller.background.purging import Pace, Purger
-from controller.schema import marks, streams
+from controller.schema import chunks, marks, streams
 from controller.streams import reading as reading_log
 from controller.streams.truncation import truncate_at_cut
 from reader_client import ReaderGroup, StreamClient
@@ -187,3 +187,25 @@ def test_retention_keeps_as_many_bytes_and_always_what_came_last(
     log.append_lines('{"key": "a", "value": ""}')
     last = {1: 0, 2: 0} if is_split else {0: 3}
     wait_until(lambda: client.describe().first_cut == last)
+
+
+@pytest.mark.only_on("sqlite", "about the pages of its file")
+def test_the_space_of_truncated_events_is_used_again(
+    service: Service, log: LogApi, client: StreamClient
+) -> None:
+    log.create()
+    log.register()
+
+    def pages() -> int:
+        with connected(service.app.process.settings.database_url) as connection:
+            count: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        return count
+
+    sizes = []
+    for sequence in range(1, 13):
+        log.append([("k", sequence, INCOMPRESSIBLE)], sequence)
+        if sequence % 4 == 0:
+            sizes.append(pages())
+            client.truncate(cut={0: sequence})
+            wait_until(lambda: stored_rows(service, chunks) == 0)
+    assert sizes[2] <= sizes[0] + 100  # the same megabytes three times, and some bookkeeping

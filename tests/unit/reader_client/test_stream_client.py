@@ -3,7 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import httpx
 import pytest
 
 from reader_client import (
@@ -115,3 +117,34 @@ def test_a_wait_ends_soon_after_its_time_though_the_service_is_away(
         pytest.raises(ServiceUnreachableError, match="after the timeout"),
     ):
         client.wait_until(NOON, timedelta(milliseconds=50))
+
+
+def test_writers_are_listed_all_or_those_in_a_state(shop: Api) -> None:
+    many = 1_001
+    shop.many({"writer": f"w{n:04}", "time": NOON, "position": {}} for n in range(many))
+    shop.note("fast", NOON + 1)
+    with _client(shop) as client:
+        names = ["fast", *(f"w{n:04}" for n in range(many))]
+        assert [one.writer for one in client.writers()] == names
+        assert len(client.writers(state="behind")) == many
+        assert [one.writer for one in client.writers(state="active")] == ["fast"]
+        assert client.writers(state="left") == []
+
+
+def test_a_wait_for_events_may_outlast_the_silence_of_other_calls(
+    open_shop: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, patience_s = httpx.AsyncClient.send, list[float]()
+
+    async def record(
+        client: httpx.AsyncClient, request: httpx.Request, **more: Any
+    ) -> httpx.Response:
+        patience_s.append(request.extensions["timeout"]["read"])
+        return await send(client, request, **more)
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", record)
+    with _client(open_shop(log="embedded")) as client:
+        client.tail()
+        assert client.tail(after={0: 0}, wait_ms=50).tail == {0: 0}
+    silence_s, wait_s = patience_s
+    assert wait_s == pytest.approx(silence_s + 0.05)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tidegauge.errors import InvalidTransitionError
-from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change
+from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change, go_offline
 from tidegauge.topology import Segment, Topology
 
 STREAM = "s/one"
@@ -54,3 +54,10 @@ def _with(**readers: ReaderState) -> GroupState:
 def test_a_change_that_breaks_a_law_is_refused(after: GroupState, law: str) -> None:
     with pytest.raises(InvalidTransitionError, match=law):
         check_change(BEFORE, after, TOPOLOGIES)
+
+
+def test_a_reader_does_not_go_back_before_a_segment_whose_successors_are_open() -> None:
+    state = replace(_with(a=ReaderState(1)), completed={ZERO: 10}, unassigned={TWO: 0})
+    with pytest.raises(InvalidTransitionError, match="go back to a checkpoint instead"):
+        go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 9})
+    assert go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 10}).completed == {ZERO: 10}

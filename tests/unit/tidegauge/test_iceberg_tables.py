@@ -212,3 +212,10 @@ def test_what_is_known_of_any_history_is_what_was_noted(
     else:
         first = first_complete(NAME, time, commits)
         assert (first and first.version) == (complete[0] if complete else None)
+
+
+def test_format_1_has_no_versions(lake: Iceberg) -> None:
+    lake.catalog.drop_table(NAME)
+    lake.catalog.create_table(NAME, rows([], []).schema, properties={"format-version": "1"})
+    with pytest.raises(UnreadableTableError, match="is of format 1, not 2; upgrade it"):
+        time_of(lake)

@@ -110,3 +110,11 @@ def test_what_takes_versions_back_ends_the_notes(
 ) -> None:
     told = {"operation": operation, "operationParameters": parameters}
     assert read_commit(4, [{"commitInfo": told}]).ends_notes is ends
+
+
+def test_a_compaction_by_hand_ends_no_notes() -> None:
+    told = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+    removed: dict[str, object] = {"remove": {"path": "p", "dataChange": False}}
+    moved: list[dict[str, object]] = [{"commitInfo": told}, added(dataChange=False), removed]
+    assert not read_commit(4, moved).ends_notes
+    assert read_commit(4, [*moved, added()]).ends_notes

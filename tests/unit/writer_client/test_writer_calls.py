@@ -168,3 +168,8 @@ def test_a_beat_repeats_a_note_that_was_stored_although_its_answer_was_lost() ->
     service.go_on.set()
     asyncio.run(WriterCalls(service, "tests/one", "w").beat(10))
     assert service.asked == [("POST note-time", 10), ("POST note-time", 20)]
+
+
+def test_a_last_note_that_is_refused_is_raised() -> None:
+    with pytest.raises(InvalidTimeError):
+        _note(ACCEPTED, InvalidTimeError("w", 20, 30))

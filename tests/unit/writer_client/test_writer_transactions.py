@@ -192,3 +192,12 @@ def test_what_a_transaction_writes_is_of_the_partition_that_it_names(log: LogApi
         one.write("a", key=KEYS[0], event_time=TIME, source=0)
         one.write_many(["b"], keys=KEYS[1:], event_times=[TIME + 5], source=1)
     assert log.mark == (TIME, {"0": 1, "1": 1})
+
+
+def test_an_exception_aborts(log: LogApi, writer: Writer) -> None:
+    with pytest.raises(_DeliberateError):
+        _write_and_fail(writer)
+    assert _states(log) == ["aborted"]
+    with writer.transaction() as another:
+        another.write("b", key=KEYS[0])
+    assert _values(log) == ["b"]
