@@ -60,8 +60,14 @@ def on_demand(
     Its stub has the names, each on a line of its own. What a module needs is in ``extra``, or where
     ``extras`` has its last name, there. Names of the module ``unlisted`` are not in ``__all__``.
     """
-    stub = (get_data(package, "__init__.pyi") or b"").decode()  # also from an archive
-    places = {name: module for module, name in _IN_STUB.findall(stub)}
+    try:
+        stub = get_data(package, "__init__.pyi")  # also from an archive
+    except OSError:
+        stub = None
+    if not stub:
+        msg = f"{package} lacks its __init__.pyi, which has its names: install or pack its stubs, too"
+        raise ImportError(msg, name=package)
+    places = {name: module for module, name in _IN_STUB.findall(stub.decode())}
     known = vars(sys.modules[package])
 
     def find(name: str) -> Any:  # noqa: ANN401 (whatever the module defines)
