@@ -6,9 +6,9 @@ from pathlib import PurePath
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_DEAR = {"spark": "spark", "broker": "broker", "cluster": "postgresql"}
+_DEAR = {"broker": "java", "spark": "java", "cluster": "postgresql"}
 """Fixtures, and the groups of the tests that need them: the first of them that a test needs."""
-_LONGEST = ("spark", "broker", "acceptance", "postgresql", "simulation")
+_LONGEST = ("java", "acceptance", "postgresql", "simulation")
 _NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")
 
 
@@ -31,14 +31,12 @@ def name_group(metafunc: pytest.Metafunc) -> None:
 
 
 def group_of(nodeid: str) -> str:
-    """Find the group of a test: that of Spark, of Kafka, of PostgreSQL, or its file."""
+    """Find the group of a test: that of Spark and Kafka, that of PostgreSQL, or its file."""
     path, _, name = nodeid.partition("::")
     *_, folder, file = PurePath(path).parts
     named = _NAMED.search(name)
     if named:
-        group = named[1] or named[2]
-        # Producers of faults have limits of seconds, which a Spark beside them would use up.
-        return "spark" if group == "broker" and path.startswith("tests/faults/") else group
+        return named[1] or named[2]
     return f"{folder}/{file}"
 
 
