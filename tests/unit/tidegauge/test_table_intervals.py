@@ -312,3 +312,14 @@ def test_a_table_with_renamed_columns_is_read_by_the_names_in_its_files(tmp_path
     add = next(line for line in late if line.startswith('{"add"'))
     entry.with_name(f"{1:020d}.json").write_text(add)
     assert starts(table.look(first.cursor).again) == [0]
+
+
+def test_a_rollback_takes_rows_back_which_are_in_no_snapshot(iceberg: Iceberg) -> None:
+    iceberg.append(BEGIN, until=BEGIN + 2 * HOUR)
+    iceberg.append(BEGIN + HOUR, until=BEGIN + 2 * HOUR)
+    first = iceberg.look()
+    iceberg.roll_back(1)
+    assert iceberg.look(first.cursor).cursor == first.cursor
+    iceberg.append(BEGIN + 3 * HOUR, until=BEGIN + 2 * HOUR)
+    found = iceberg.look(first.cursor)
+    assert (found.new, starts(found.again)) == ([], [1])
