@@ -217,6 +217,7 @@ def test_a_producer_that_leaves_holds_nobody(make: Make) -> None:
     }
     with noted.driving("api-1", **named) as drive:
         drive.tell("send 10")
+        reaches_clock(noted)
         drive.end()
     assert noted.states() == {"api-1": "left"}
     assert noted.late() == []
