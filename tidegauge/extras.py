@@ -74,8 +74,8 @@ def on_demand(
         if name not in places:
             msg = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(msg, name=name)
-        needed = extras.get(places[name].rpartition(".")[2], extra)
-        with needs_extra(f"{package}.{name}", extra=needed) if needed else nullcontext():
+        wanted = extras.get(places[name].rpartition(".")[2], extra)
+        with needs_extra(f"{package}.{name}", extra=wanted) if wanted else nullcontext():
             known[name] = getattr(import_module(places[name]), name)
         return known[name]
 
