@@ -1,6 +1,7 @@
-"""The flights as a person runs them: over the service's log, and over Kafka."""
+"""The flights as a person runs them, over the service's log and over Kafka, and the guide's night."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,10 +10,14 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from examples.late_night import play
 from tests.broker import Broker
 from tests.kafka_jars import connector_jars
 from tests.quick_spark import quick_environment
+from tests.server import ServerProcess
+from tidegauge_cli.verbs import app
 
 
 @pytest.fixture
@@ -41,6 +46,13 @@ def test_the_demo_over_kafka_loses_nothing_where_a_guess_loses_rows(
     assert (read, followed) == (0, 0)
     assert compared["wrong"].tolist()[:2] == [0, 0]
     assert after_1_h > after_3_h > 0
+
+
+def test_the_night_of_the_guide_is_told_in_the_morning(server: ServerProcess) -> None:
+    stood = play(server.url, "fleet/positions", 12.0)
+    told = ["why", "fleet/positions", "--at", f"{stood + 1}", "--url", server.url]
+    said = CliRunner().invoke(app, told).output
+    assert re.search(r"\ngateway-7( and 1 more)? held it for 1\ds .*: noted a later time", said)
 
 
 def _run(folder: Path, *form: str, **environment: str) -> pd.DataFrame:

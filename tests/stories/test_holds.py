@@ -6,7 +6,6 @@ from itertools import count
 
 from typer.testing import CliRunner
 
-from examples.late_night import play
 from reader_client import StreamClient
 from tests.server import ServerProcess
 from tests.service.api import Api
@@ -59,12 +58,6 @@ def test_a_night_with_a_kill_in_it_is_explained_in_the_morning(
     said = _says(server, "why", api.name, "--at", ASKED)
     assert said.startswith("the watermark reached 2023-11-14T22:14:00Z at ")
     assert "gateway-7 held it for 1" in said
-
-
-def test_the_night_of_the_guide_is_told_in_the_morning(server: ServerProcess) -> None:
-    stood = play(server.url, "fleet/positions", 12.0)
-    said = _says(server, "why", "fleet/positions", "--at", f"{stood + 1}")
-    assert re.search(r"\ngateway-7( and 1 more)? held it for 1\ds .*: noted a later time", said)
 
 
 def _says(server: ServerProcess, *verb: str) -> str:
