@@ -8,7 +8,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _DEAR = {"broker": "java", "spark": "java", "cluster": "postgresql"}
 """Fixtures, and the groups of the tests that need them: the first of them that a test needs."""
-_LONGEST = ("java", "acceptance", "postgresql", "simulation")
+_LONGEST = ("java", "acceptance/", "postgresql", "simulation/", "stories/test_page")
 _NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")
 
 
@@ -42,5 +42,6 @@ def group_of(nodeid: str) -> str:
 
 def rank_of(nodeid: str) -> int:
     """Let workers begin with the longest groups, so that none of them is the last one."""
-    group, _, _ = group_of(nodeid).partition("/")
-    return _LONGEST.index(group) if group in _LONGEST else len(_LONGEST)
+    group = group_of(nodeid)
+    found = (rank for rank, longest in enumerate(_LONGEST) if group.startswith(longest))
+    return next(found, len(_LONGEST))

@@ -46,7 +46,8 @@ def browser() -> Iterator[Browser]:
 def service(new_server: NewServer) -> Iterator[ServerProcess]:
     """One of its own: the overview shows a page of streams, and others would fill it.
 
-    A watermark counts as held once it stands for 10 s: these streams do from the beginning.
+    A watermark counts as held once it stands for 10 s: these streams do from the beginning, and
+    the stories of them come last.
     """
     with new_server() as running:
         for name in ("held/rides", "held/chart"):
@@ -60,65 +61,6 @@ def service(new_server: NewServer) -> Iterator[ServerProcess]:
 @pytest.fixture
 def home(service: ServerProcess) -> str:
     return f"{service.url}/"
-
-
-def test_a_held_stream_shows_who_holds_it_and_lets_go(
-    browser: Browser, service: ServerProcess, home: str
-) -> None:
-    with clean_page(browser, home) as page:
-        row = page.get_by_role("row").filter(has_text="held/rides")
-        expect(row).to_contain_text(re.compile(r"held slow for \d+s never dropped"))
-        expect(page).to_have_title(re.compile(r"^\d held · Tidegauge$"))
-        pills = page.get_by_role("navigation", name="By state")
-        pills.get_by_role("link", name="held").click()
-        expect(page).to_have_url(f"{home}#state=held")
-        page.get_by_role("searchbox").fill("SLOW")
-        row.get_by_role("link", name="held/rides").click()
-        expect(page).to_have_url(f"{home}#stream=held/rides")
-        head = page.get_by_role("heading", level=1)
-        expect(head).to_contain_text(re.compile(r"held by slow for \d+s"))
-        expect(page.locator(".sentence").first).to_contain_text("holds it while 'quick' waits")
-        command = f"tidegauge expire held/rides slow --url {service.url}"
-        expect(page.locator(".command")).to_have_text(command)
-        expect(page.locator(".facts")).to_contain_text("spread of writers55s")
-        with Api(service.url, "held/rides") as api:
-            for writer in ("slow", "quick"):
-                api.note(writer, _now_ms() - 4_000, 3)
-        expect(head).not_to_contain_text("held")
-
-
-def test_a_writer_has_one_colour_and_the_chart_says_what_was_at_the_cursor(
-    browser: Browser, home: str
-) -> None:
-    with clean_page(browser, home, "#stream=held/chart") as page:
-        band = page.locator(".strip a")
-        expect(band).to_have_attribute("title", re.compile(r"^slow, \d+s from "))
-        shades = {
-            page.locator(one).evaluate("node => getComputedStyle(node).backgroundColor")
-            for one in (
-                ".strip a",
-                "h1 .dot",
-                ".longest .dot",
-                ".track i >> nth=0",
-                "td .dot >> nth=0",
-            )
-        }
-        assert len(shades) == 1
-        over, tip = page.locator(".chart .u-over"), page.locator(".tip")
-        wide = over.evaluate("node => node.clientWidth")
-        over.hover(position={"x": wide - 2, "y": 100})
-        expect(tip).to_contain_text(re.compile("complete up to.*noted up to.*held byslow"))
-        page.get_by_role("link", name="show age").click()
-        expect(page).to_have_url(re.compile("view=age"))
-        over.hover(position={"x": wide - 2, "y": 100})
-        expect(tip).to_contain_text(re.compile(r"age1m"))
-        page.mouse.down()
-        over.hover(position={"x": wide - 40, "y": 100})
-        page.mouse.up()
-        expect(page).to_have_url(re.compile(r"since=\d+&until=\d+"))
-        page.get_by_role("link", name="back to now").click()
-        page.get_by_role("link", name="1 h").click()
-        expect(page).to_have_url(re.compile("span=3600000"))
 
 
 def test_lists_are_read_to_their_end_and_steps_joined_where_the_next_begin(
@@ -617,3 +559,62 @@ def test_every_page_fits_and_is_clean(
             expect(page.get_by_role("heading", level=1).first).to_be_visible()
             expect(page.get_by_text("Loading …")).to_have_count(0)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+
+
+def test_a_held_stream_shows_who_holds_it_and_lets_go(
+    browser: Browser, service: ServerProcess, home: str
+) -> None:
+    with clean_page(browser, home) as page:
+        row = page.get_by_role("row").filter(has_text="held/rides")
+        expect(row).to_contain_text(re.compile(r"held slow for \d+s never dropped"))
+        expect(page).to_have_title(re.compile(r"^\d held · Tidegauge$"))
+        pills = page.get_by_role("navigation", name="By state")
+        pills.get_by_role("link", name="held").click()
+        expect(page).to_have_url(f"{home}#state=held")
+        page.get_by_role("searchbox").fill("SLOW")
+        row.get_by_role("link", name="held/rides").click()
+        expect(page).to_have_url(f"{home}#stream=held/rides")
+        head = page.get_by_role("heading", level=1)
+        expect(head).to_contain_text(re.compile(r"held by slow for \d+s"))
+        expect(page.locator(".sentence").first).to_contain_text("holds it while 'quick' waits")
+        command = f"tidegauge expire held/rides slow --url {service.url}"
+        expect(page.locator(".command")).to_have_text(command)
+        expect(page.locator(".facts")).to_contain_text("spread of writers55s")
+        with Api(service.url, "held/rides") as api:
+            for writer in ("slow", "quick"):
+                api.note(writer, _now_ms() - 4_000, 3)
+        expect(head).not_to_contain_text("held")
+
+
+def test_a_writer_has_one_colour_and_the_chart_says_what_was_at_the_cursor(
+    browser: Browser, home: str
+) -> None:
+    with clean_page(browser, home, "#stream=held/chart") as page:
+        band = page.locator(".strip a")
+        expect(band).to_have_attribute("title", re.compile(r"^slow, \d+s from "))
+        shades = {
+            page.locator(one).evaluate("node => getComputedStyle(node).backgroundColor")
+            for one in (
+                ".strip a",
+                "h1 .dot",
+                ".longest .dot",
+                ".track i >> nth=0",
+                "td .dot >> nth=0",
+            )
+        }
+        assert len(shades) == 1
+        over, tip = page.locator(".chart .u-over"), page.locator(".tip")
+        wide = over.evaluate("node => node.clientWidth")
+        over.hover(position={"x": wide - 2, "y": 100})
+        expect(tip).to_contain_text(re.compile("complete up to.*noted up to.*held byslow"))
+        page.get_by_role("link", name="show age").click()
+        expect(page).to_have_url(re.compile("view=age"))
+        over.hover(position={"x": wide - 2, "y": 100})
+        expect(tip).to_contain_text(re.compile(r"age1m"))
+        page.mouse.down()
+        over.hover(position={"x": wide - 40, "y": 100})
+        page.mouse.up()
+        expect(page).to_have_url(re.compile(r"since=\d+&until=\d+"))
+        page.get_by_role("link", name="back to now").click()
+        page.get_by_role("link", name="1 h").click()
+        expect(page).to_have_url(re.compile("span=3600000"))
