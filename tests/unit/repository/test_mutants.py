@@ -1,4 +1,4 @@
-"""Mutants are found in one order, and each is a change of one place that compiles."""
+"""Each mutant is a change of one place, and compiles."""
 
 import random
 from importlib import import_module
@@ -18,7 +18,6 @@ def mutants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_each_mutant_of_this_repository_compiles(mutants: ModuleType) -> None:
     nodes = mutants.find(ROOT)
-    assert [*nodes] == [*mutants.find(ROOT)]
     for mutant in random.Random(1).sample([*nodes], 60):
         source = (ROOT / mutant.file).read_text()
         changed = mutants.change(source, mutant, nodes[mutant])
