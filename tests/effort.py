@@ -45,7 +45,7 @@ def load_profile(*, soaks: bool) -> None:
         deadline=None,
         database=None,
         derandomize=not soaks,
-        max_examples=5_000 if soaks else 100,
+        max_examples=5_000 if soaks else 70,
         print_blob=True,
         suppress_health_check=_SLOW,
     )
