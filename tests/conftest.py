@@ -1,5 +1,6 @@
 """Fixtures for everybody: real server processes, and a real PostgreSQL."""
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,6 +75,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
     Of the rest it runs a file as a whole, whose tests may share a server.
     """
     return Groups(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Spare each search for garbage what was imported and collected, which stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
