@@ -41,7 +41,8 @@ log.initial.task.delay.ms=1000
 broker.heartbeat.interval.ms=200
 broker.session.timeout.ms=2000
 """
-_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Of processes that live for a minute: they compile once and lightly."""
 _STOP_S = 20
 
 
@@ -125,7 +126,7 @@ class Broker:
     def _java(self, main: str, *words: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                ["java", *_JVM, "-cp", f"{self._jars}/*", main, *words],
+                ["java", *JVM, "-cp", f"{self._jars}/*", main, *words],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "LOG_DIR": str(self.folder)},

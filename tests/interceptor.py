@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.broker import Broker
+from tests.broker import JVM, Broker
 from tests.kafka import create_topic, quiet
 from tests.kafka_jars import client_jars, producer_jars
 from tests.patience import PATIENCE_S
@@ -26,7 +26,6 @@ SOURCE = (
 )
 DRIVER = _ROOT / "tests" / "Drive.java"
 HAS_JAVA = shutil.which("javac") is not None
-_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 _LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 Edit = tuple[str, str]
@@ -43,7 +42,9 @@ def compiled(*edits: Edit) -> Path:
         text = text.replace(right, wrong)
     copy = folder / SOURCE.name
     copy.write_text(text)
-    command = ["javac", "-d", str(folder), "-cp", f"{client_jars()}/*", str(copy), str(DRIVER)]
+    quick = [f"-J{flag}" for flag in JVM]
+    places = ["-d", str(folder), "-cp", f"{client_jars()}/*"]
+    command = ["javac", *quick, *places, str(copy), str(DRIVER)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return folder
@@ -157,7 +158,7 @@ class Noted(Api):
     ) -> Iterator[Program]:
         """Run a program in Java with the interceptor; killed in the end, if it still runs."""
         places = f"{compiled(*edits)}:{jars or producer_jars()}/*"
-        command = ["java", *_JVM, _LOGGING, "-cp", places, main, *words]
+        command = ["java", *JVM, _LOGGING, "-cp", places, main, *words]
         with (
             NamedTemporaryFile("w") as log,
             subprocess.Popen(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Broker
+from tests.broker import JVM, Broker
 from tests.kafka import create_topic
 from tests.kafka_jars import broker_jars
 from tests.service.api import Api
@@ -32,8 +32,17 @@ def test_the_example_in_java_notes_what_it_has_stored(
     jars = f"{broker_jars()}/*"
     places = broker.bootstrap, shop.url, shop.name
     for command in (
-        ["javac", "-Werror", "-d", str(tmp_path), "-cp", jars, str(EXAMPLE)],
-        ["java", "-cp", f"{tmp_path}:{jars}", "NotingOrders", *places],
+        [
+            "javac",
+            *(f"-J{flag}" for flag in JVM),
+            "-Werror",
+            "-d",
+            str(tmp_path),
+            "-cp",
+            jars,
+            str(EXAMPLE),
+        ],
+        ["java", *JVM, "-cp", f"{tmp_path}:{jars}", "NotingOrders", *places],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
