@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -296,12 +297,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _following(self, start: Offset) -> Follower:
         if self._follower is None:
-            client = _client(self._options, start.stream_id)
-            log = log_of(self._options, client)
-            if self._options.fail_on_data_loss:
-                check_nothing_lost(start, log.starts(), log.extent())
-            self._follower = Follower(log, client, start)
-            self._end = ending_position(log, client, self._options)
+            with ExitStack() as undo:
+                client = undo.enter_context(_client(self._options, start.stream_id))
+                log = log_of(self._options, client)
+                if self._options.fail_on_data_loss:
+                    check_nothing_lost(start, log.starts(), log.extent())
+                follower = Follower(log, client, start)
+                self._end = ending_position(log, client, self._options)
+                undo.pop_all()
+            self._follower = follower
         return self._follower
 
     def _topology_for(self, end: Offset) -> Topology:

@@ -1,5 +1,6 @@
 """Batches of a topic on a real broker, planned and read in this process as Spark asks for them."""
 
+import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -120,6 +121,7 @@ def test_a_partition_that_the_stream_does_not_have_is_read_and_another_topic_is_
     topic.create_topic()
     with query, pytest.raises(LogReplacedError, match="was deleted and created again"):
         query.read()
+    assert f"tidegauge-stream-{topic.stream}" not in {one.name for one in threading.enumerate()}
 
 
 def test_a_bounded_read_takes_a_slice_of_what_retention_left(topic: KafkaFeed) -> None:
