@@ -33,14 +33,14 @@ from spark_source.home import quick_start as quick_start
 from spark_source.operators import Outputs as Outputs
 from spark_source.operators.process import process as process
 from spark_source.operators.windowed import windowed as windowed
-from spark_source.processing import count as count
-from spark_source.processing import max as max  # noqa: A004
-from spark_source.processing import mean as mean
-from spark_source.processing import min as min  # noqa: A004
 from spark_source.processing import session as session
 from spark_source.processing import sliding as sliding
-from spark_source.processing import sum as sum  # noqa: A004
 from spark_source.processing import tumbling as tumbling
+from spark_source.processing.aggregates import count as count
+from spark_source.processing.aggregates import max as max  # noqa: A004
+from spark_source.processing.aggregates import mean as mean
+from spark_source.processing.aggregates import min as min  # noqa: A004
+from spark_source.processing.aggregates import sum as sum  # noqa: A004
 from spark_source.progress.listener import ProgressListener as ProgressListener
 from spark_source.progress.report import QueryReport as QueryReport
 from spark_source.progress.report import query_report as query_report

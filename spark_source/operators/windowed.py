@@ -38,7 +38,8 @@ from spark_source.operators.outputs import LATE
 from spark_source.operators.window_rows import LATE_BELOW, WindowSchemas
 from spark_source.operators.windows import WindowOperator
 from spark_source.options.durations import option_ms
-from spark_source.processing import Aggregate, BuiltIn, WindowSettings
+from spark_source.processing import WindowSettings
+from spark_source.processing.aggregates import Aggregate, BuiltIn
 from spark_source.processing.assigners import Assigner
 from spark_source.processing.windowed import Accumulation, Trigger
 

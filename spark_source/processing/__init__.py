@@ -4,7 +4,6 @@ An operator takes the state of a bucket of keys, the bound and rows, and returns
 and what came of it.
 """
 
-from spark_source.processing.aggregates import Aggregate, BuiltIn, count, max, mean, min, sum  # noqa: A004
 from spark_source.processing.assigners import (
     LocalDayWindows,
     SessionWindows,
@@ -26,8 +25,6 @@ from spark_source.processing.processor import Context, Event, EventTimeProcessor
 from spark_source.processing.windowed import WindowSettings
 
 __all__ = [
-    "Aggregate",
-    "BuiltIn",
     "CallbackError",
     "Context",
     "Event",
@@ -46,12 +43,7 @@ __all__ = [
     "ValueState",
     "WindowSettings",
     "bucket_of",
-    "count",
-    "max",
-    "mean",
-    "min",
     "session",
     "sliding",
-    "sum",
     "tumbling",
 ]

@@ -14,12 +14,8 @@ from spark_source.processing import (
     SlidingWindows,
     TimerLoopError,
     WindowSettings,
-    count,
-    max,  # noqa: A004
-    mean,
-    min,  # noqa: A004
-    sum,  # noqa: A004
 )
+from spark_source.processing.aggregates import count, max, mean, min, sum  # noqa: A004
 from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row
 from tests.conformance.arrow_windows import ArrowOperator

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import process, read_stream, windowed, write_stream
-from spark_source.processing import count, tumbling
+from spark_source.processing import tumbling
+from spark_source.processing.aggregates import count
 from tests.spark import processors
 from tests.spark.draining import DRAINS, finish, in_order, rows_of
 from tests.spark.session import new_session

@@ -27,7 +27,8 @@ from spark_source import (
     write_stream,
 )
 from spark_source.errors import LoadError, TouchedLoadError
-from spark_source.processing import count, tumbling
+from spark_source.processing import tumbling
+from spark_source.processing.aggregates import count
 from tests.kafka_jars import connector_jars
 from tests.spark.draining import in_order, rows_of
 from tests.spark.kafka_feed import EVENT_TIME

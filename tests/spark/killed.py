@@ -28,7 +28,8 @@ from spark_source import (
     write_stream,
 )
 from spark_source.options.sink import read_stream_options
-from spark_source.processing import count, tumbling
+from spark_source.processing import tumbling
+from spark_source.processing.aggregates import count
 from spark_source.sink.sink import StreamSink, TaskRows
 from tests.kafka_jars import connector_jars
 from tests.spark.drivers import MOMENT, commits, die_at

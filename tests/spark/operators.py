@@ -12,14 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import Outputs, in_open_window, process, windowed
-from spark_source.processing import (
-    ProcessOperator,
-    SessionWindows,
-    WindowSettings,
-    aggregates,
-    count,
-    mean,
-)
+from spark_source.processing import ProcessOperator, SessionWindows, WindowSettings, aggregates
+from spark_source.processing.aggregates import count, mean
 from spark_source.processing.process import ProcessStep
 from tests.spark.feed import DAY, Feed
 from tests.spark.processors import Visits

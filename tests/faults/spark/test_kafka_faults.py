@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import windowed
-from spark_source.processing import count, tumbling
+from spark_source.processing import tumbling
+from spark_source.processing.aggregates import count
 from tests.broker import Broker
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import windowed
 from spark_source.errors import InvalidOptionError, MissingColumnError
-from spark_source.processing import aggregates, count, mean, tumbling
+from spark_source.processing import aggregates, tumbling
+from spark_source.processing.aggregates import count, mean
 from tests.spark.feed import DAY, Feed, Followed
 
 _PARTITIONS = "spark.sql.shuffle.partitions"

@@ -23,8 +23,8 @@ from spark_source.processing import (
     SlidingWindows,
     WindowSettings,
     bucket_of,
-    count,
 )
+from spark_source.processing.aggregates import count
 from spark_source.processing.keys import canonical
 from spark_source.testing import ProcessorHarness
 from tests.conformance.arrow_windows import ArrowOperator, schemas_of

@@ -15,10 +15,9 @@ from spark_source.processing import (
     SlidingWindows,
     WindowSettings,
     bucket_of,
-    count,
-    mean,
     tumbling,
 )
+from spark_source.processing.aggregates import count, mean
 from spark_source.testing import ProcessorHarness
 from tests.conformance.processors import Echo
 

@@ -25,9 +25,8 @@ from spark_source.processing import (
     WindowSettings,
     aggregates,
     assigners,
-    count,
 )
-from spark_source.processing.aggregates import Aggregate, BuiltIn
+from spark_source.processing.aggregates import Aggregate, BuiltIn, count
 from spark_source.processing.assigners import Assigner
 from tests.conformance.arrow_windows import ArrowOperator, schemas_of
 from tidegauge.event_time import END_OF_TIME
