@@ -49,7 +49,8 @@ def lint(page: Path) -> Iterator[str]:
     config = {"max_errors": 10_000, "checks": checks}
     for found in LintFile(str(page), _prose(page.read_text())).lint(config):
         line, column = found.pos
-        yield f"{_short(page)}:{line}:{column}: {found.check_result.message}"
+        message = " ".join(found.check_result.message.split())
+        yield f"{_short(page)}:{line}:{column}: {message}"
 
 
 def _short(page: Path) -> Path:
@@ -80,7 +81,11 @@ def register() -> None:
     """Add the project's checks to proselint's; once is enough."""
     vocabulary = tomllib.loads(_VOCABULARY.read_text())
     replaced = {word: one["name"] for one in vocabulary["term"] for word in one.get("not", [])}
-    plain = vocabulary["plain"] | replaced
+    # Lines of a page may end within a phrase.
+    plain = {
+        phrase.replace(" ", r"\s+"): instead
+        for phrase, instead in (vocabulary["plain"] | replaced).items()
+    }
     message = "Write '{}', not '{}'."
     registry = CheckRegistry()
     registry.register_many(proselint_checks)

@@ -24,7 +24,7 @@ def linter() -> ModuleType:
         ("The writer was told a time.", ["told"]),
         ("Nobody holds it.", ["Nobody"]),
         (
-            "It says until when, and back. A log says so.",
+            "It says until\nwhen, and back. A log says so.",
             ["until when", "and back.", "says so"],
         ),
         ("Also if the rows are there: it reads on.", ["Also if", "are there:", "reads on"]),
