@@ -8,7 +8,8 @@ from typing import get_args
 
 import matplotlib as mpl
 
-from spark_source.processing import WindowSettings, sum, tumbling  # noqa: A004
+from spark_source.processing import WindowSettings, tumbling
+from spark_source.processing.aggregates import sum  # noqa: A004
 from spark_source.processing.windowed import Accumulation
 
 mpl.use("Agg")
