@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete, insert
 
@@ -148,7 +148,6 @@ def _take_over(rows: Rows, stored: Iterable[Stream]) -> None:
         by_key[key].compare()
 
 
-@settings(max_examples=settings().max_examples // 2)
 @given(
     shape=scripts.shapes,
     rules=_rules,

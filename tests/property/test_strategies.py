@@ -30,11 +30,14 @@ _DELAY = timedelta(milliseconds=DELAY_MS)
 
 
 class Step(NamedTuple):
-    """The wall clock moves, back too; perhaps an event is written; perhaps the strategy is asked."""
+    """The wall clock moves, back too; an event of a source is written; perhaps the strategy is asked.
+
+    Without a source no event is written.
+    """
 
     passes_ms: int
     event_time: int | None
-    source: int
+    source: int | None
     asks: bool
 
 
@@ -43,7 +46,7 @@ STEPS = st.lists(
         Step,
         st.integers(-50, 200),
         st.none() | st.integers(0, 3_000),
-        st.integers(0, 2),
+        st.none() | st.integers(0, 2),
         st.booleans(),
     )
 )
@@ -93,10 +96,12 @@ def _play(strategy: Strategy, steps: list[Step]) -> tuple[Noter, list[Noted]]:
     for step in steps:
         wall_ms += step.passes_ms
         running_ms += abs(step.passes_ms)
-        event = ObservedEvent(step.event_time, source=step.source)
-        if step.event_time is not None and step.event_time <= wall_ms + SKEW_MS:
-            newest = max(newest, step.event_time)
-        if noter.observe(event) or step.asks:
+        is_due = False
+        if step.source is not None:
+            is_due = noter.observe(ObservedEvent(step.event_time, source=step.source))
+            if step.event_time is not None and step.event_time <= wall_ms + SKEW_MS:
+                newest = max(newest, step.event_time)
+        if is_due or step.asks:
             told = noter.strategy_time()
             if told is not None:
                 noter.notes.add(told)
