@@ -57,7 +57,7 @@ def test_a_night_with_a_kill_in_it_is_explained_in_the_morning(
     assert re.search(rf"{api.name} +\d+s +\d", _says(server, "streams", "--since", "1h"))
     said = _says(server, "why", api.name, "--at", ASKED)
     assert said.startswith("the watermark reached 2023-11-14T22:14:00Z at ")
-    assert "gateway-7 held it for 1" in said
+    assert re.search(r"gateway-7 held it for \d", said)
 
 
 def _says(server: ServerProcess, *verb: str) -> str:
