@@ -26,7 +26,7 @@ class Hold(msgspec.Struct, frozen=True):
     watermark: int | None
     """That stood."""
     reached: int | None
-    """The watermark that ended it; None if the former one went on standing."""
+    """The watermark that ended it; None if the watermark did not advance."""
     writer: str
     others: int
     """How many more held it at a moment in the second half of the span."""

@@ -28,7 +28,7 @@ _ENDS: dict[HoldEnd | None, str] = {
     "standing_still": "expired: stood still",
     "operator": "expired by an operator",
     "sealed": "the stream was sealed",
-    "quiet": "nobody waited any more",
+    "quiet": "no writer was waiting any more",
     None: "still holds it",
 }
 _GIVEN_UP: frozenset[HoldEnd | None] = frozenset({"silence", "standing_still", "operator"})
@@ -63,7 +63,9 @@ def show_holds(session: Session, stream: StreamName, since_ms: int) -> None:
         return any_found
 
     if not session.ask(read) and not session.as_json:
-        print_line("nobody held the watermark for longer than usual in that time", sys.stdout)
+        print_line(
+            "no writer held the watermark for longer than usual in that time", sys.stdout
+        )
     output.end()
 
 
@@ -145,7 +147,7 @@ def _lines_at(found: MarksAtTime, held: Sequence[HoldInfo], now_ms: int) -> list
             + (f", {later} later" if later and done_ms > time else "")
         ]
     if not held:
-        return [*lines, "nobody held it for longer than usual in the meantime"]
+        return [*lines, "no writer held it for longer than usual in the meantime"]
     most = sorted(held, key=lambda one: one.since_ms - one.until_ms)[:_SHOWN]
     for one in (one for one in held if one in most):
         span = describe_span(one.until_ms - one.since_ms)

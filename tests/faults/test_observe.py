@@ -66,7 +66,7 @@ def test_a_writer_that_another_process_registers_is_given_up(observed: Observed)
         wait_until(lambda: observed.times()["b.0"] == NOON + 8_000)
         process.send_signal(signal.SIGINT)
         _, warned = process.communicate(timeout=PATIENCE_S)
-    assert "another process speaks for writer 'a.0' now" in warned
+    assert "another process notes time as writer 'a.0' now" in warned
     assert observed.noted()["a.0"]["incarnation"] == 2
     assert observed.watermark == NOON - 1_000
 

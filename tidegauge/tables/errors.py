@@ -114,7 +114,7 @@ class IncompleteTableError(TableError, TimeoutError):
     def __init__(self, table: str, time: int, complete_until: int | None) -> None:
         self.time, self.complete_until = time, complete_until
         reached = (
-            "says nothing of its time yet"
+            "records no event time yet"
             if complete_until is None
             else f"is complete until {describe_event_time(complete_until)}"
         )

@@ -612,9 +612,9 @@ class HoldInfo(Answer):
     """A span in which one writer held the watermark throughout, while others waited."""
 
     since_ms: int = Field(description="Wall clock at which it began, ms.")
-    until_ms: int = Field(description="Wall clock at which it ended; now if it goes on.")
+    until_ms: int = Field(description="Wall clock at which it ended; now if it has not ended.")
     began_ms: int = Field(
-        description="Wall clock at which the watermark came to be held, by whomever."
+        description="Wall clock at which the watermark came to be held, by any writer."
     )
     held_ms: int = Field(
         description="How much of it counts, ms: of a gap between reports at most 5 minutes."
@@ -623,7 +623,7 @@ class HoldInfo(Answer):
         description="The watermark that stood, ms; null before the first mark."
     )
     reached: int | None = Field(
-        description="The watermark that ended it; null if the former one went on standing."
+        description="The watermark that ended it; null if the watermark did not advance."
     )
     writer: str = Field(description="A writer that held it from the beginning to the end.")
     others: int = Field(description="How many more held it at a moment in its second half.")

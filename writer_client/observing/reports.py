@@ -96,7 +96,7 @@ class Reports:
         if not self._sources.give_up(writer):  # it was, by an earlier one of these notes
             return
         self._warn(
-            f"another process speaks for writer {writer!r} now; if that is its producer itself, "
+            f"another process notes time as writer {writer!r} now; if that is its producer itself, "
             f"start observers with --except {writer}"
         )
 

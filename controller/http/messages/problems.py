@@ -20,8 +20,8 @@ _RETRY_AFTER_S = "1"
 _OUT_OF_BOUNDS = {"greater_than_equal", "less_than_equal"}
 _NO_OBJECT = {"dict_type", "model_attributes_type", "model_type"}
 _CURES = {
-    "aggregation_timeout_ms": "null waits for ever",
-    "hold_limit_ms": "null waits for ever",
+    "aggregation_timeout_ms": "null waits without a limit",
+    "hold_limit_ms": "null waits without a limit",
     "mark_retention_ms": "null keeps marks as long as the events",
 }
 """What else can be sent where a number is out of bounds."""

@@ -377,7 +377,7 @@ TEXTS: list[tuple[str, object, str]] = [
     (f"GET {ONE}/marks/history?since=0&until=86400000", None, "43200 or more"),
     (f"PUT {TWO}", {"segments": 10_001}, "less than or equal to 10000, not 10001"),
     (f"PUT {TWO}", {"log": "kafka"}, "log: Input should be 'embedded' or 'external'"),
-    (f"PUT {TWO}", {"aggregation_timeout_ms": 0}, "not 0; null waits for ever"),
+    (f"PUT {TWO}", {"aggregation_timeout_ms": 0}, "not 0; null waits without a limit"),
     (f"PUT {TWO}", {"mark_retention_ms": "-7"}, "null keeps marks as long as the events"),
     (f"PUT {TWO}", {"scaling": "auto"}, 'scaling: should be "fixed" or a policy, such as'),
     (f"PUT {TWO}", {"scaling": {}}, "scaling.policy: give one target"),
