@@ -371,6 +371,8 @@ REFUSED: dict[str, list[Asked]] = {
     ],
 }
 TEXTS: list[tuple[str, object, str]] = [
+    (f"PUT {GROUP}2", {"streams": ["tests/one"], "start": "latest"}, "send start_cut"),
+    (f"PUT {GROUP}2", {"streams": ["tests/one"], "start_time": 5}, "are these seconds"),
     (f"GET {ONE}/marks?after=-1", None, "greater than or equal to 0, not -1"),
     (f"GET {ONE}/marks?limit=1001", None, "less than or equal to 1000, not 1001"),
     (f"GET {ONE}/marks?wait_ms=30001", None, "less than or equal to 30000, not 30001"),

@@ -209,3 +209,21 @@ def test_the_space_of_truncated_events_is_used_again(
             client.truncate(cut={0: sequence})
             wait_until(lambda: stored_rows(service, chunks) == 0)
     assert sizes[2] <= sizes[0] + 100  # the same megabytes three times, and some bookkeeping
+
+
+def test_a_reader_raises_once_and_goes_on_at_the_first_offset(
+    log: LogApi, client: StreamClient, group: ReaderGroup
+) -> None:
+    fill(log)
+    group.create([log.name])
+    with log.reader() as reader:
+        assert len(reader.read_next(limit=10)) == 10
+        client.truncate(cut={0: 35}, force=True)
+        assert group.get_time_window(log.name).lower is None
+        with pytest.raises(TruncatedError) as raised:
+            reader.read_next()
+        assert (raised.value.offset, raised.value.first_offset) == (10, 35)
+        assert group.get_time_window(log.name).lower == 30
+        assert reader.read_next()[0].offset == 35
+        assert reader.read_next(wait_ms=0) == []
+        assert group.get_time_window(log.name).lower == 100

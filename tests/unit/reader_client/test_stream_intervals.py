@@ -125,3 +125,12 @@ def test_a_table_is_as_complete_as_the_newest_mark_that_it_covers(
     table.append(BEGIN + 1, BEGIN + HOUR)
     second = table.look(first.cursor, **how)
     assert (second.version, starts(second.new), starts(second.again)) == (1, [1], [0])
+
+
+def test_what_came_late_in_an_external_log_is_unknown(client: StreamClient) -> None:
+    client.create(log="external", segments=1, mark_interval_ms=0)
+    first = client.intervals(start=BEGIN)
+    assert (first.until, first.cursor) == (None, None)
+    client.seal({0: 7})
+    with pytest.raises(ValueError, match="is not known here; run what is left"):
+        client.intervals(start=BEGIN)

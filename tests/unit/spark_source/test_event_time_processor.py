@@ -348,3 +348,16 @@ def test_a_bucket_is_asked_for_the_format_of_its_state_even_if_it_has_no_rows() 
     tester.updateValueState("bucket", 0, (b"\x00\x02former", None, 2))
     with pytest.raises(StateMismatchError, match="saved in format 2"):
         tester.test(0, [SparkRow(rows=None)])
+
+
+def test_lists_and_maps_are_used_as_those_of_python() -> None:
+    def use(self: Any, event: Any, ctx: Context) -> None:
+        self.items += [3, 1, 2]
+        self.items.insert(0, 9)
+        self.items[1] = 4
+        del self.items[-1]
+        self.fields.update(x=1, y=2)
+        ctx.emit(self.items[:2], len(self.items), self.fields.pop("x"), "x" in self.fields)
+
+    shown = "items array<int>, count int, x int, has_x boolean"
+    assert ended(Calls(use, output=shown), None).out == [([9, 4], 3, 1, False)]

@@ -132,6 +132,11 @@ SCENES = {
         "… dropped in 8m 45s if others keep progressing (it has made no progress for 1m 15s …",
         holder={"silent_for_ms": 15_000, "clock": "standing_still", "remaining_ms": 525_000},
     ),
+    "one that beats where nothing limits that": Scene(
+        [*HELD, Beat(("slow", "fast"), MINUTE), Beat(("fast",), 15_000)],
+        "… 'fast' waits; it reports, and holds without limit (hold_limit_ms is null);…",
+        {"hold_limit_ms": None},
+    ),
     "all silent for a night": Scene(
         [*HELD, 8 * HOUR],
         "The watermark has stood at 2024-01-01T11:00:00.000Z for 8h: no writer has reported "

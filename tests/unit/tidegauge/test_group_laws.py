@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegauge.errors import InvalidTransitionError
+from tidegauge.errors import InvalidTransitionError, ReaderFencedError
 from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change, go_offline
 from tidegauge.topology import Segment, Topology
 
@@ -54,6 +54,12 @@ def _with(**readers: ReaderState) -> GroupState:
 def test_a_change_that_breaks_a_law_is_refused(after: GroupState, law: str) -> None:
     with pytest.raises(InvalidTransitionError, match=law):
         check_change(BEFORE, after, TOPOLOGIES)
+
+
+def test_nobody_speaks_for_a_name_that_was_taken_over() -> None:
+    taken_over = replace(BEFORE, readers={"a": ReaderState(3, {ZERO: 4, ONE: 7})}, epochs=3)
+    with pytest.raises(ReaderFencedError):
+        check_change(taken_over, replace(BEFORE, epochs=3), TOPOLOGIES)
 
 
 def test_a_reader_does_not_go_back_before_a_segment_whose_successors_are_open() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.tables.errors import TwoJobsError
+from tidegauge.tables.errors import TooOldError, TwoJobsError
 from tidegauge.tables.history import (
     Commit,
     check_jobs,
@@ -83,6 +83,12 @@ def test_what_a_job_commits_late_takes_back_nothing_that_others_have_said(
         found = first_complete("t", time, commits)
         complete = [version for version, at in enumerate(greatest) if at >= time]
         assert (found and found.version) == (complete[0] if complete else None)
+
+
+def test_a_version_below_the_oldest_kept_note_is_too_old() -> None:
+    commits = history(10, 20, 30, first=7)
+    with pytest.raises(TooOldError, match="no longer kept; version 7 is the oldest"):
+        first_complete("t", 10, commits)
 
 
 def test_commits_without_rows_right_behind_a_version_are_covered_with_it() -> None:

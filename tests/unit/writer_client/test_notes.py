@@ -12,6 +12,17 @@ def test_a_position_does_not_fall_behind_ends_that_an_earlier_note_covers() -> N
     assert notes.send(10, below=2) == [(10, {0: 9}), (20, {0: 9})]
 
 
+def test_a_report_that_failed_says_more_the_next_time() -> None:
+    notes = Notes()
+    notes.reach({0: 5})
+    notes.add(100)
+    assert notes.send(10) == [(100, {0: 5})]
+    notes.put_back()
+    notes.reach({1: 7})
+    notes.add(101)
+    assert notes.send(10) == [(101, {0: 5, 1: 7})]
+
+
 def test_too_many_notes_give_up_their_own_cuts_not_their_times() -> None:
     notes = Notes()
     for number in range(10_500):

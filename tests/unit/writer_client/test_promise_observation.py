@@ -43,6 +43,17 @@ def test_of_promises_closer_than_marks_the_newest_is_kept() -> None:
     assert _notes(observation) == [("0", 1_120, {0: 10})]  # the others may be stored by now
 
 
+def test_nothing_is_noted_while_a_look_finds_a_partition_without_a_writer() -> None:
+    observation = _observation()
+    _read(observation, 0, 5, promise=9_000)
+    _read(observation, 1, 5, promise=9_000)
+    _clear(observation, 0, 1, 2)
+    assert (_notes(observation), observation.holding) == ([], {"2": None})
+    observation.register([2])
+    _clear(observation, 0, 1, 2)
+    assert (len(_notes(observation)), observation.holding) == (2, {})
+
+
 def test_no_more_is_kept_than_a_call_takes() -> None:
     observation = _observation(1)
     for offset in range(BULK + 2):

@@ -201,3 +201,19 @@ def test_an_exception_aborts(log: LogApi, writer: Writer) -> None:
     with writer.transaction() as another:
         another.write("b", key=KEYS[0])
     assert _values(log) == ["b"]
+
+
+def test_a_commit_behind_a_split_is_followed_by_notes(log: LogApi, writer: Writer) -> None:
+    writer.write("1", key=KEYS[0])
+    with writer.transaction() as one:
+        one.write("2", key=KEYS[0])
+        ranges = [[0, 0.25], [0.25, 0.5]]
+        answer = log.client.post(f"{log.path}/scale", json={"seal": [0], "ranges": ranges})
+        assert answer.status_code == 200, answer.text
+    writer.write("3", key=KEYS[0])
+    writer.note_time(TIME)
+    writer.flush()
+    (grown,) = (number for number in one.position if number != 0)
+    assert _values(log) + _values(log, grown) == ["1", "2", "3"]
+    (other,) = {2, 3} - {grown}
+    assert log.mark == (TIME, {"1": 0, str(grown): len(_values(log, grown)), str(other): 0})

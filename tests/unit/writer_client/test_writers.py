@@ -223,6 +223,15 @@ def test_streams_that_cannot_be_written_to_say_why(open_shop: Open) -> None:
         writer.close()
 
 
+def test_a_stream_that_is_sealed_stops_its_writers(open_shop: Open) -> None:
+    shop = open_shop(log="embedded")
+    writer = shop.writer()
+    writer.open()
+    shop.post("seal")
+    writer.write("1", key="k", event_time=1)
+    _raised_by(StreamSealedError, writer.flush, writer.close)
+
+
 def test_a_writer_that_nobody_closes_says_what_may_be_lost(shop: Api) -> None:
     writer = shop.writer(linger=NEVER)
     writer.write("1", key="k", event_time=1)
