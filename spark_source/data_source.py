@@ -303,6 +303,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._options.fail_on_data_loss:
                     check_nothing_lost(start, log.starts(), log.extent())
                 follower = Follower(log, client, start)
+                undo.callback(follower.stop)
                 self._end = ending_position(log, client, self._options)
                 undo.pop_all()
             self._follower = follower

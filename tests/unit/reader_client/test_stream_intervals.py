@@ -127,7 +127,9 @@ def test_a_table_is_as_complete_as_the_newest_mark_that_it_covers(
     assert (second.version, starts(second.new), starts(second.again)) == (1, [1], [0])
 
 
-def test_what_came_late_in_an_external_log_is_unknown(client: StreamClient) -> None:
+def test_where_a_sealed_external_log_ends_in_event_time_is_unknown(
+    client: StreamClient,
+) -> None:
     client.create(log="external", segments=1, mark_interval_ms=0)
     first = client.intervals(start=BEGIN)
     assert (first.until, first.cursor) == (None, None)

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -80,8 +81,14 @@ def test_a_batch_read_takes_a_slice(
 def test_a_slice_that_is_not_complete_yet_is_refused(feed: Feed) -> None:
     feed.write(1_000, 2_000)
     feed.note(1_500)
+    options = feed.options | {"endingTime": str(DAY + 2_000)}
     with pytest.raises(NotCompleteYetError):
-        read_batch(feed.options | {"endingTime": str(DAY + 2_000)}, "offset")
+        read_batch(options, "offset")
+    with Played(options) as query:
+        for _ in range(2):  # nothing begins at the second question either
+            with pytest.raises(NotCompleteYetError):
+                query.step()
+    wait_until(lambda: "tidegauge-follower" not in {one.name for one in threading.enumerate()})
 
 
 def test_how_far_a_query_is_behind_is_reported_in_time_and_rows(feed: Feed) -> None:
