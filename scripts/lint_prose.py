@@ -83,7 +83,7 @@ def register() -> None:
     replaced = {word: one["name"] for one in vocabulary["term"] for word in one.get("not", [])}
     # Lines of a page may end within a phrase.
     plain = {
-        phrase.replace(" ", r"\s+"): instead
+        phrase.replace(" ", r"[ \n] *"): instead
         for phrase, instead in (vocabulary["plain"] | replaced).items()
     }
     message = "Write '{}', not '{}'."
