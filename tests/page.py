@@ -37,10 +37,8 @@ def chromium() -> Iterator[Browser]:
     assert CHROMIUM.exists(), "there is no Chromium; get it with: apt-get install chromium"
     offline = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     with sync_playwright() as playwright:
-        # The processes that it keeps ready for the next page cost more than a page.
-        lean = "--disable-features=SpareRendererForSitePerProcess"
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", lean, offline]
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", offline]
         )
         yield browser
         browser.close()
