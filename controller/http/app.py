@@ -35,7 +35,7 @@ from controller.http.calls.reporting import ReportsApp
 from controller.http.messages import problems
 from controller.http.messages.headers import check_announced, check_host, check_origin
 from controller.http.messages.problems import send_problem
-from controller.http.routing import PARTS, operation_id
+from controller.http.routing import PARTS
 from controller.http.timing import OTHER, ROUTE, Timing
 from controller.metrics.health import READING
 from controller.process import Process
@@ -94,7 +94,6 @@ def create_app(
         version="1",
         description=_DESCRIPTION,
         lifespan=lifespan,
-        generate_unique_id_function=operation_id,
         redirect_slashes=False,
         telemetry={
             "auto_configure": False,
@@ -110,13 +109,13 @@ def create_app(
     ]
     routers += [front_page.router, writers.reporting, events.reporting]
     routers += [transactions.router, transactions.reporting]
-    for router in routers:
-        app.include_router(router)
-    app.include_router(front_page.documentation)
+    # As they are: `include_router` would make each anew, for every application.
+    routes = [route for router in routers for route in router.routes]
+    app.router.routes += [*routes, *front_page.documentation.routes]
     assets = StaticFiles(packages=[("fastapi_offline", "static")])
     app.mount(DOCUMENTATION_ASSETS, assets)
     app.mount(PAGE_FILES, front_page.PageFiles(directory=front_page.FILES))
-    problems.install(app, [route for router in routers for route in router.routes])
+    problems.install(app, routes)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, process, guard, checks_host=checks_host)
 

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 
 from controller.access.needs import DOCUMENTATION, FRONT_PAGE
-from controller.http.routing import ProcessOf
+from controller.http.routing import ProcessOf, router_of
 from controller.streams.lifecycle import config_of
 from tidegauge.explain.first_steps import first_commands
 from tidegauge.explain.states import LABELS, MEANINGS, TONES, State, Tone
@@ -19,7 +20,7 @@ from tidegauge.states import WriterState
 from tidegauge.wire.streams import CreateStream
 from tidegauge.wire.values import Answer
 
-router = APIRouter(tags=["operations"])
+router = router_of("operations", APIRoute)
 documentation = APIRouter()
 FILES = Path(__file__).parent / "page"
 _VERSION = version("tidegauge")

@@ -9,7 +9,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from controller.access.callers import Caller, log_done, log_refused
@@ -106,9 +106,16 @@ def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's descrip
     return names.union(*(_query_names(one) for one in dependant.dependencies))
 
 
-def operation_id(route: APIRoute) -> str:
-    """Call an operation as its function is called: generated clients have methods of that name."""
-    return route.name
+def router_of(tag: str, route_class: type[APIRoute] = StrictRoute) -> APIRouter:
+    """Make a router whose operations are called as their functions are.
+
+    Generated clients have methods of these names.
+    """
+    return APIRouter(
+        route_class=route_class,
+        tags=[tag],
+        generate_unique_id_function=lambda route: route.name,
+    )
 
 
 # Dependencies are coroutines, since FastAPI calls functions in a thread, which takes longer.

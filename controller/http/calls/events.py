@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from controller.http import routing
@@ -21,8 +21,8 @@ from tidegauge.event_time import parse_event_time
 from tidegauge.wire import events as wire
 from tidegauge.wire.values import Between, Incarnation, Integer, Name
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["events"])
-reporting = APIRouter(route_class=ReportingRoute, tags=["events"])
+router = routing.router_of("events")
+reporting = routing.router_of("events", ReportingRoute)
 ONE = "/v1/streams/{scope}/{stream}"
 SEGMENT_EVENTS = ONE + "/segments/{segment}/events"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi import Depends, Header, Path, Query, Response
 
 from controller.access.callers import Role
 from controller.access.limits import Limits
@@ -22,7 +22,7 @@ from tidegauge.topology import Position
 from tidegauge.wire import groups as wire
 from tidegauge.wire.values import Name
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["reader groups"])
+router = routing.router_of("reader groups")
 ALL = "/v1/reader-groups"
 ONE = ALL + "/{scope}/{group}"
 READER = ONE + "/readers/{reader}"

@@ -1,14 +1,12 @@
 """Calls about holds: who held a watermark, from when to when."""
 
-from fastapi import APIRouter
-
 from controller.http import routing
 from controller.http.calls.streams import ONE
 from controller.store.holds import read_held
 from controller.streams import history
 from tidegauge.wire.streams import HeldStreamList, HoldInfo, HoldList
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["holds"])
+router = routing.router_of("holds")
 
 
 def _number(text: str) -> int:

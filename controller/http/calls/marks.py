@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from controller.http import routing
 from controller.streams import history
@@ -26,7 +26,7 @@ from tidegauge.wire.streams import (
 from tidegauge.wire.values import Between, Integer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["marks"])
+router = routing.router_of("marks")
 ONE = "/v1/streams/{scope}/{stream}"
 _MOST_STEPS = 2_000
 _Revision = Annotated[

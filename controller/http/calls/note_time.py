@@ -5,7 +5,7 @@ It is a plain ASGI application in front of the others. `documentation` describes
 
 import re
 
-from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope
 
 from controller.access.callers import Role
@@ -15,7 +15,7 @@ from controller.http.calls.writers import WRITERS
 from controller.http.messages.decoding import read_note_time
 from controller.http.messages.headers import check_announced
 from controller.http.messages.plain import check_post, read_body, read_query
-from controller.http.routing import StreamOf, WriterName, operation_id, stream_facts
+from controller.http.routing import StreamOf, WriterName, router_of, stream_facts
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.intake import TimeReport
@@ -24,7 +24,7 @@ from tidegauge.names import StreamName, check_name
 from tidegauge.states import WriterState
 from tidegauge.wire.writers import NoteTime, TimeNoted
 
-documentation = APIRouter(tags=["writers"], generate_unique_id_function=operation_id)
+documentation = router_of("writers", APIRoute)
 ROUTE = WRITERS + "/{writer}/note-time"
 _PATH = re.compile(r"/v1/streams/[^/]+/[^/]+/writers/[^/]+/note-time")
 _LIMIT = "max_report_bytes"

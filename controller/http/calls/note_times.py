@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from operator import attrgetter
 
-from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope
 
 from controller.access.callers import Caller, Role
@@ -13,7 +13,7 @@ from controller.http.calls.reporting import Reports, ReportsApp
 from controller.http.messages.decoding import AnyReport, read_note_times
 from controller.http.messages.plain import check_post, read_body, read_query
 from controller.http.messages.problems import dump_problem
-from controller.http.routing import operation_id
+from controller.http.routing import router_of
 from controller.streams import reports
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
@@ -23,7 +23,7 @@ from tidegauge.names import StreamName
 from tidegauge.states import WriterState
 from tidegauge.wire.writers import NoteTimes, TimesNoted
 
-documentation = APIRouter(tags=["writers"], generate_unique_id_function=operation_id)
+documentation = router_of("writers", APIRoute)
 PATH = "/v1/note-times"
 _time, _writer = attrgetter("time"), attrgetter("writer")
 

@@ -1,16 +1,16 @@
 """Calls of operators: is it alive, is it ready, what does it count."""
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 
-from controller.http.routing import ProcessOf, StrictRoute
+from controller.http.routing import ProcessOf, router_of
 from controller.metrics.gauges import expose
 from tidegauge.errors import UnhealthyError
 from tidegauge.wire.values import Answer
 
-router = APIRouter(route_class=StrictRoute, tags=["operations"])
+router = router_of("operations")
 
 
 class Health(Answer):

@@ -4,7 +4,7 @@ import gzip
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 
 from controller.http import routing
 from controller.overview import Asked
@@ -15,7 +15,7 @@ from tidegauge.explain.states import State
 from tidegauge.names import StreamName
 from tidegauge.wire import streams as wire
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["streams"])
+router = routing.router_of("streams")
 ONE = "/v1/streams/{scope}/{stream}"
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 
 from controller.access.callers import Role
 from controller.http import routing
@@ -32,8 +32,8 @@ from tidegauge.wire import events as event_wire
 from tidegauge.wire import transactions as wire
 from tidegauge.wire.values import Between, Incarnation, Integer, Name
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["transactions"])
-reporting = APIRouter(route_class=ReportingRoute, tags=["transactions"])
+router = routing.router_of("transactions")
+reporting = routing.router_of("transactions", ReportingRoute)
 ALL = ONE + "/transactions"
 ANY = ALL + "/{transaction}"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from controller.access.callers import Role
 from controller.http import routing
@@ -18,8 +18,8 @@ from tidegauge.names import check_name
 from tidegauge.states import WriterState
 from tidegauge.wire import writers as wire
 
-router = APIRouter(route_class=routing.StrictRoute, tags=["writers"])
-reporting = APIRouter(route_class=ReportingRoute, tags=["writers"])
+router = routing.router_of("writers")
+reporting = routing.router_of("writers", ReportingRoute)
 WRITERS = "/v1/streams/{scope}/{stream}/writers"
 
 
