@@ -33,7 +33,7 @@ def digest_of(line: str) -> str:
 def test_no_story_breaks_a_law_and_a_seed_repeats_exactly(
     controllers: str, effort: Effort
 ) -> None:
-    count = effort.times("stories", short=12, long=900)
+    count = effort.times("stories", short=6, long=900)
     ran = simulate("1000", "--count", str(count), "--controllers", controllers, "--shrink")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     last = str(999 + count)

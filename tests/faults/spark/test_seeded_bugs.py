@@ -16,7 +16,7 @@ from spark_source.data_source import StreamReader
 from spark_source.options.load import read_options
 from tests.spark.feed import Feed, Followed
 from tests.spark.restarts import crashed
-from tests.spark.scenarios import expected, tell, united
+from tests.spark.scenarios import expected, of_operators, tell, united
 
 
 def _with_bound(
@@ -96,6 +96,15 @@ def _loads(
     spark: SparkSession, feed: Feed, source: type[_SeededSource] = _SeededSource, **options: str
 ) -> partial[DataFrame]:
     return partial(_load, spark, feed, source=source, **options)
+
+
+@pytest.mark.every_spark
+@pytest.mark.parametrize("operators", ["any", "windows"])
+def test_an_event_at_exactly_the_bound_counts_results_come_with_the_bound_and_state_is_freed(
+    spark: SparkSession, feed: Feed, checkpoint: str, operators: str
+) -> None:
+    names = of_operators(operators)
+    assert tell(feed, names, partial(feed.load, spark), checkpoint) == expected(names)
 
 
 def test_without_a_seeded_bug_the_story_is_told(

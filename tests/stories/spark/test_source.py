@@ -1,7 +1,6 @@
 """Spark's watermark is the bound, exactly, and what comes late is reported by name."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import httpx
@@ -13,18 +12,9 @@ from reader_client import ReaderGroup
 from spark_source import ProgressListener, TidegaugeDataSource, query_report
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed, Followed
-from tests.spark.scenarios import expected, of_operators, tell
 from writer_client import Writer
 
 pytestmark = pytest.mark.every_spark
-
-
-@pytest.mark.parametrize("operators", ["any", "windows"])
-def test_an_event_at_exactly_the_bound_counts_results_come_with_the_bound_and_state_is_freed(
-    spark: SparkSession, feed: Feed, checkpoint: str, operators: str
-) -> None:
-    names = of_operators(operators)
-    assert tell(feed, names, partial(feed.load, spark), checkpoint) == expected(names)
 
 
 def _windows(df: DataFrame) -> DataFrame:
