@@ -12,12 +12,18 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from examples.flights.data import of_first_days, read_flights, truth
+from examples.flights.report import write_results
+from examples.flights.windows import ClosedWindows, close_windows, guess, judge
 from examples.late_night import play
 from tests.broker import Broker
 from tests.kafka_jars import connector_jars
 from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
+from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.verbs import app
+
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "demo.md"
 
 
 @pytest.fixture
@@ -55,6 +61,29 @@ def test_the_night_of_the_guide_is_told_in_the_morning(server: ServerProcess) ->
     assert re.search(r"\ngateway-7( and 1 more)? held it for 1\ds .*: noted a later time", said)
 
 
+def test_the_pandas_of_the_page_compute_the_files_of_the_demo_and_the_figures_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write_a_run(tmp_path / "tidegauge-demo")
+    capsys.readouterr()
+    page = _PAGE.read_text()
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
+    written, january = capsys.readouterr().out.split("1 a batch", 1)
+    assert written.splitlines() == [
+        "tidegauge 0 8.7 11.7",
+        "1 h 188 2.9 3.5",
+        "3 h 69 4.8 5.1",
+        "6 h 1 7.8 8.1",
+        "12 h 0 14.0 14.0",
+    ]
+    compared = pd.read_csv("tidegauge-demo/comparison.csv").round(1)
+    assert compared["dropped"].tolist() == [0, 188]
+    assert compared["mean_wait_h"].tolist() == [8.7, 2.9]
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    assert f"1 a batch{january}" == shown
+
+
 def _run(folder: Path, *form: str, **environment: str) -> pd.DataFrame:
     """Run the demo, check what it prints and what it leaves, and read its results."""
     results = folder / "out"
@@ -78,3 +107,22 @@ def _run(folder: Path, *form: str, **environment: str) -> pd.DataFrame:
     assert pd.read_csv(results / "batches.csv")["rows"].sum() == 690
     assert (results / "comparison.png").stat().st_size > 10_000
     return pd.read_csv(results / "comparison.csv")
+
+
+def _write_a_run(folder: Path) -> None:
+    """Write what a run of a day would, if all carriers noted at once what they know."""
+    folder.mkdir()
+    flights = of_first_days(read_flights(), 1)
+    arrivals = flights.assign(batch=flights.index // 20)
+    last = int(arrivals["batch"].max()) + 1
+    clock = arrivals.groupby("batch")["landed"].max().reindex(range(last + 1)).ffill()
+    oldest = arrivals.groupby("batch")["departed"].min()[::-1].cummin()[::-1].shift(-1)
+    noted = oldest.clip(upper=clock).fillna(clock).reindex(clock.index, fill_value=END_OF_TIME)
+    batches = pd.DataFrame({"clock": clock, "watermark": noted}).astype("int64")
+    means = truth(flights)
+    verdicts = []
+    for watermark in (batches["watermark"], guess(arrivals, len(batches), 1)):
+        windows = close_windows(arrivals, watermark)
+        closed = ClosedWindows("tidegauge", windows.assign(mean_delay=0.0), 0)
+        verdicts.append(judge(closed, batches["clock"], means))
+    write_results(folder, verdicts, arrivals, batches.rename_axis("batch"), means)

@@ -1,28 +1,20 @@
 """The arithmetic of examples/flights: the model of Spark's rule for windows, alone and in a chain of tables."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from examples.flights.batches import Batch, batches_of
 from examples.flights.carriers import oldest_unreported
-from examples.flights.data import HOUR_MS, of_first_days, read_flights, truth
+from examples.flights.data import HOUR_MS
 from examples.flights.lake.versions import Versions, check_versions
-from examples.flights.report import write_results
 from examples.flights.waiting import FlightsError
 from examples.flights.windows import (
     ClosedWindows,
     check_rule,
-    close_windows,
-    guess,
-    judge,
 )
 from tidegauge.event_time import END_OF_TIME
-
-_PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "demo.md"
 
 
 def test_a_carrier_notes_its_oldest_flight_that_has_not_landed() -> None:
@@ -86,45 +78,3 @@ def test_each_version_has_to_have_all_that_is_below_its_time() -> None:
     twice = pd.concat([rows, rows.tail(1).assign(version=4)])
     with pytest.raises(FlightsError, match="at version 4"):
         check_versions(replace(right, rows=twice), rows, "hour")
-
-
-def test_the_pandas_of_the_page_compute_the_files_of_the_demo_and_the_figures_of_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _write_a_run(tmp_path / "tidegauge-demo")
-    capsys.readouterr()
-    page = _PAGE.read_text()
-    monkeypatch.chdir(tmp_path)
-    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
-    written, january = capsys.readouterr().out.split("1 a batch", 1)
-    assert written.splitlines() == [
-        "tidegauge 0 8.7 11.7",
-        "1 h 188 2.9 3.5",
-        "3 h 69 4.8 5.1",
-        "6 h 1 7.8 8.1",
-        "12 h 0 14.0 14.0",
-    ]
-    compared = pd.read_csv("tidegauge-demo/comparison.csv").round(1)
-    assert compared["dropped"].tolist() == [0, 188]
-    assert compared["mean_wait_h"].tolist() == [8.7, 2.9]
-    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
-    assert f"1 a batch{january}" == shown
-
-
-def _write_a_run(folder: Path) -> None:
-    """Write what a run of a day would, if all carriers noted at once what they know."""
-    folder.mkdir()
-    flights = of_first_days(read_flights(), 1)
-    arrivals = flights.assign(batch=flights.index // 20)
-    last = int(arrivals["batch"].max()) + 1
-    clock = arrivals.groupby("batch")["landed"].max().reindex(range(last + 1)).ffill()
-    oldest = arrivals.groupby("batch")["departed"].min()[::-1].cummin()[::-1].shift(-1)
-    noted = oldest.clip(upper=clock).fillna(clock).reindex(clock.index, fill_value=END_OF_TIME)
-    batches = pd.DataFrame({"clock": clock, "watermark": noted}).astype("int64")
-    means = truth(flights)
-    verdicts = []
-    for watermark in (batches["watermark"], guess(arrivals, len(batches), 1)):
-        windows = close_windows(arrivals, watermark)
-        closed = ClosedWindows("tidegauge", windows.assign(mean_delay=0.0), 0)
-        verdicts.append(judge(closed, batches["clock"], means))
-    write_results(folder, verdicts, arrivals, batches.rename_axis("batch"), means)
