@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from subprocess import PIPE
 
 
 def _git(*arguments: str) -> str:
     command = ["git", *arguments]
-    return subprocess.check_output(command, text=True, errors="replace")  # noqa: S603 (git)
+    ran = subprocess.run(command, stdout=PIPE, text=True, errors="replace", check=False)  # noqa: S603 (git)
+    if ran.returncode:
+        sys.exit(ran.returncode)  # git has said why
+    return ran.stdout
 
 
 def _names(text: str) -> Iterator[str]:

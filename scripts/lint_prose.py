@@ -1,9 +1,9 @@
-"""Check the prose of README and docs: the words of `vocabulary.toml`, and sentences of 30 words.
+"""Check the prose for readers: the words of `vocabulary.toml`, and sentences of 30 words.
 
 proselint finds them, with its own checks; it needs no network. Code, addresses and quotations of
 output are left out.
 
-    python scripts/lint_prose.py            # README.md and docs
+    python scripts/lint_prose.py            # README.md, CONTRIBUTING.md and docs
     python scripts/lint_prose.py PAGE ...
 """
 
@@ -103,4 +103,5 @@ def main(pages: list[Path]) -> int:
 
 if __name__ == "__main__":
     given = [Path(one) for one in sys.argv[1:]]
-    sys.exit(main(given or [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]))
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    sys.exit(main(given or pages))
