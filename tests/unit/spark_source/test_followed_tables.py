@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from pyiceberg.catalog import load_catalog
 
 from spark_source.errors import (
     InvalidOptionError,
@@ -21,6 +20,7 @@ from spark_source.following import followed
 from spark_source.following.followed import FollowedTable, Service, TableWatch
 from spark_source.following.tick_source import TickReader
 from tests.unit.spark_source.test_table_ticks import delta
+from tests.written_tables import Iceberg
 from tidegauge.tables import TwoJobsError, note
 from tidegauge.tables.delta import DeltaLog
 
@@ -203,22 +203,12 @@ def test_one_line_says_why_there_is_no_watermark(
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A catalog with a table whose oldest snapshot has expired."""
-    named = {
-        "name": "lake",
-        "type": "sql",
-        "uri": f"sqlite:///{tmp_path}/catalog.db",
-        "warehouse": f"file://{tmp_path}",
-    }
-    loaded = load_catalog(**named)
-    loaded.create_namespace("lake")
-    rows = pa.table({"at": [1]})
-    table = loaded.create_table("lake.hourly", rows.schema)
+    lake = Iceberg(tmp_path)
     for _ in range(2):
-        table.append(rows)
-    oldest = table.metadata.snapshots[0].snapshot_id
-    table.maintenance.expire_snapshots().by_id(oldest).commit()
-    yield named
-    loaded.close()
+        lake.append(1)
+    lake.expire(1)
+    yield lake.how["catalog"]
+    lake.catalog.close()
 
 
 def test_a_fresh_start_on_an_iceberg_table_without_its_first_snapshots_is_refused(
