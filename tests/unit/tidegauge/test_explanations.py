@@ -209,13 +209,6 @@ SCENES = {
         "while no writer waits; it is dropped after 1m of silence or 10m without progress, "
         "once another writer waits; have it note a time.",
     ),
-    "somebody waits for the first mark": Scene(
-        ["+new", ("fast", 0), 2_000],
-        "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds back "
-        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting ("
-        "2s of the 1m of silence allowed have passed); have it note a time or leave, or expire it "
-        "(its events below the watermark are then late): tidegauge expire shop/orders new",
-    ),
     "all have left or expired": Scene(
         [("a", 0), ("b", 0), ("c", 0), "-a", "-b", "!c"],
         "The watermark stands at 2024-01-01T12:00:00.000Z: no writer is live (2 left, 1 "
