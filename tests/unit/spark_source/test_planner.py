@@ -79,7 +79,7 @@ def test_time_alone_makes_a_batch_when_it_rose_by_a_step_or_stands_still() -> No
 
 def test_a_batch_by_event_time_is_made_however_little_time_rose() -> None:
     start = Offset("id", {0: 5, 1: 3}, 1_900, 1, 1)
-    view = _with_marks([Mark(2, 2_000, 2_000, {0: 5, 1: 3})])
+    view = replace(VIEW, marks=[Mark(2, 2_000, 2_000, {0: 5, 1: 3})])
     limits = Limits("marks", max_event_time_ms=2_000, min_time_step_ms=60_000)
     assert plan(start, view, limits, run=1, is_settled=False).bound == 2_000
 
@@ -88,11 +88,6 @@ def test_a_batch_that_ended_at_a_multiple_goes_on_to_the_next() -> None:
     limits = Limits("marks", max_event_time_ms=1_000)
     goals = [time_to_reach(replace(START, bound=at), limits) for at in (999, 1_000, 1_001)]
     assert goals == [1_000, 2_000, 2_000]
-
-
-def _with_marks(marks: list[Mark]) -> View:
-    """Show a stream that has other marks."""
-    return replace(VIEW, marks=marks)
 
 
 def test_a_new_run_makes_a_batch_although_nothing_moved() -> None:
