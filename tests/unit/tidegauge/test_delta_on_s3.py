@@ -93,8 +93,10 @@ def commit(options: dict[str, str], until: int | None) -> None:
 
 def test_it_is_asked_as_one_on_disk_is(table: dict[str, str]) -> None:
     assert complete_until(TABLE, storage_options=table) == 2_000
-    found = [version_at(TABLE, time, storage_options=table) for time in (1_000, 1_001, 2_001)]
-    assert found == [0, 2, None]
+    times = (1_000, "1970-01-01T00:00:01.000001Z", 1_001, 2_001)
+    found = [version_at(TABLE, time, storage_options=table) for time in times]
+    assert found == [0, 2, 2, None]
+    assert wait_for(TABLE, times[1], timeout=0, storage_options=table) == 2
     with pytest.raises(IncompleteTableError, match="it is complete until 2000"):
         wait_for(TABLE, 2_001, timeout=0, storage_options=table)
     for timeout in (nan, inf):

@@ -8,7 +8,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from tests.service.operator import check_session
-from tidegauge.tables import note, version_at, wait_for
+from tidegauge.tables import note
 
 ROWS = pa.table({"time": [1]})
 
@@ -82,9 +82,3 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         $ table hourly
         tidegauge: reading a table needs deltalake; run pip install '.[tables]'… [1]
         """)
-
-
-@pytest.mark.usefixtures("tables")
-def test_what_is_finer_than_a_millisecond_is_complete_with_the_next_one() -> None:
-    finer = "1970-01-01T00:00:01.000001Z"
-    assert (version_at("hourly", finer), wait_for("hourly", finer, timeout=0)) == (2, 2)
