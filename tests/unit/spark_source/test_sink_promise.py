@@ -34,36 +34,24 @@ def _promise(
 
 
 @pytest.mark.parametrize(
-    ("watermark", "delay_ms", "promised"),
+    ("watermark", "ends", "delay_ms", "promised"),
     [
-        (5_000, 0, Promise(5_000, is_end=False)),
-        (5_000, 600, Promise(4_400, is_end=False)),
-        (0, 600, Promise(None, is_end=False)),  # Spark has none yet
-        (_LAST_MS, 600, Promise(None, is_end=True)),
+        (5_000, [_end(END_OF_TIME)], 0, Promise(5_000, is_end=False)),
+        (5_000, [_end(END_OF_TIME)], 600, Promise(4_400, is_end=False)),
+        (0, [_end(END_OF_TIME)], 600, Promise(None, is_end=False)),  # Spark has none yet
+        (_LAST_MS, [_end(END_OF_TIME)], 600, Promise(None, is_end=True)),
+        (5_000, [_end(5_000), _end(9_000)], 0, Promise(5_000, is_end=False)),
+        (5_000, [_tick("t", 7_000), '{"t":{"0":17}}'], 0, Promise(5_000, is_end=False)),
+        (1, [_end(-9_000)], 0, Promise(1, is_end=False)),  # Spark's has no lower time
+        (5_000, [_end(9_000), "-"], 0, Promise(None, is_end=False)),  # was not asked yet
+        (0, ["17"], 0, Promise(None, is_end=False)),
     ],
 )
-def test_a_query_with_state_promises_sparks_watermark_less_the_output_delay(
-    tmp_path: Path, watermark: int, delay_ms: int, promised: Promise
+def test_a_query_with_state_promises_a_watermark_that_all_sources_reached_less_its_delay(
+    tmp_path: Path, watermark: int, ends: list[str], delay_ms: int, promised: Promise
 ) -> None:
-    found = _promise(tmp_path, watermark, _end(END_OF_TIME), stateful=True, delay_ms=delay_ms)
+    found = _promise(tmp_path, watermark, *ends, stateful=True, delay_ms=delay_ms)
     assert found == promised
-
-
-@pytest.mark.parametrize(
-    ("watermark", "ends", "promised"),
-    [
-        (5_000, [_end(5_000), _end(9_000)], 5_000),
-        (5_000, [_tick("t", 7_000), '{"t":{"0":17}}'], 5_000),
-        (1, [_end(-9_000)], 1),  # Spark's watermark has no lower time
-        (5_000, [_end(9_000), "-"], None),  # was not asked yet
-        (0, ["17"], None),
-    ],
-)
-def test_a_query_with_state_promises_a_watermark_that_all_its_sources_have_reached(
-    tmp_path: Path, watermark: int, ends: list[str], promised: int | None
-) -> None:
-    found = _promise(tmp_path, watermark, *ends, stateful=True)
-    assert found == Promise(promised, is_end=False)
 
 
 @pytest.mark.parametrize(
