@@ -87,39 +87,33 @@ def test_the_least_and_the_greatest_are_of_the_type_of_their_column(
     assert result_of(aggregates.max("value"), value_type, values, assigner=assigner) == greatest
 
 
+MONEY, CENTS = pa.decimal128(5, 2), [Decimal("0.10"), None, Decimal("0.20")]
+
+
 @pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
-def test_sums_and_means_are_exact_beyond_what_a_float_can_hold(assigner: Assigner) -> None:
-    values = [2**62, 1, 2**62, -(2**62)]
-    total = result_of(aggregates.sum("value"), pa.int64(), values, assigner=assigner)
-    assert total == 2**62 + 1
-    large = [2**63 - 1] * 3
-    mean = result_of(
-        aggregates.mean("value"), pa.int64(), large, of=pa.float64(), assigner=assigner
-    )
-    assert mean == float(2**63 - 1)
-    small = [127] * 3
-    total = result_of(
-        aggregates.sum("value"), pa.int8(), small, of=pa.int64(), assigner=assigner
-    )
-    assert total == 381
+@pytest.mark.parametrize(
+    ("aggregate", "value_type", "of", "values", "result"),
+    [
+        # They are exact beyond what a float can hold.
+        (aggregates.sum, pa.int64(), pa.int64(), [2**62, 1, 2**62, -(2**62)], 2**62 + 1),
+        (aggregates.mean, pa.int64(), pa.float64(), [2**63 - 1] * 3, float(2**63 - 1)),
+        (aggregates.sum, pa.int8(), pa.int64(), [127] * 3, 381),
+        # Of decimals sums are decimals, and means are doubles.
+        (aggregates.sum, MONEY, pa.decimal128(15, 2), CENTS, Decimal("0.30")),
+        (aggregates.mean, MONEY, pa.float64(), CENTS, 0.15),
+    ],
+)
+def test_sums_and_means_are_exact_whatever_the_type_of_the_column(
+    assigner: Assigner, aggregate: Any, value_type: Any, of: Any, values: Any, result: Any
+) -> None:
+    found = result_of(aggregate("value"), value_type, values, of=of, assigner=assigner)
+    assert found == result
 
 
 @pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
 def test_a_sum_that_does_not_fit_its_type_is_refused(assigner: Assigner) -> None:
     with pytest.raises(AggregateTypeError, match="'it' does not fit its type int64; cast"):
         result_of(aggregates.sum("value"), pa.int64(), [2**63 - 1, 1], assigner=assigner)
-
-
-@pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
-def test_sums_of_decimals_are_decimals_and_means_are_doubles(assigner: Assigner) -> None:
-    money, wider = pa.decimal128(5, 2), pa.decimal128(15, 2)
-    values = [Decimal("0.10"), None, Decimal("0.20")]
-    total = result_of(aggregates.sum("value"), money, values, of=wider, assigner=assigner)
-    assert total == Decimal("0.30")
-    mean = result_of(
-        aggregates.mean("value"), money, values, of=pa.float64(), assigner=assigner
-    )
-    assert mean == 0.15
 
 
 def test_a_built_in_aggregate_of_three_parts_is_one_entry_of_a_table(
