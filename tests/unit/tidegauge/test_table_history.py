@@ -48,22 +48,6 @@ def test_notes_have_ended_where_there_were_some_and_none_has_followed() -> None:
         assert not has_ended(history(*told))
 
 
-@given(
-    steps=st.lists(st.one_of(st.none(), st.just(0), st.integers(1, 9)), min_size=1),
-    time=st.integers(0, 200),
-)
-def test_the_version_before_the_first_complete_one_is_not(
-    steps: list[int | None], time: int
-) -> None:
-    sums = accumulate(step or 0 for step in steps)
-    told = [None if step is None else total for step, total in zip(steps, sums, strict=True)]
-    commits = history(*told)
-    found = first_complete("t", time, commits)
-    reached = [time_of(commits[len(commits) - 1 - version :]) for version in range(len(told))]
-    complete = [version for version, at in enumerate(reached) if at is not None and at >= time]
-    assert (found and found.version) == (complete[0] if complete else None)
-
-
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 9))))
 def test_what_a_job_commits_late_takes_back_nothing_that_others_have_said(
     steps: list[tuple[int, bool, int]],
