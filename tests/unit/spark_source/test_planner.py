@@ -22,16 +22,9 @@ from spark_source.source.planner import (
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import covers, down_set
 from tidegauge.marks import Mark
-from tidegauge.topology import KeyRange, Segment, Topology
+from tidegauge.topology import Topology
 
 FLAT = Topology.of_equal_ranges(2)
-SPLIT = Topology(
-    [
-        Segment(0, KeyRange(0, 1), sealed_length=10),
-        Segment(1, KeyRange(0, 0.5), (0,)),
-        Segment(2, KeyRange(0.5, 1), (0,)),
-    ]
-)
 START = Offset("id", {0: 0, 1: 0}, None, 0, 1)
 MARKS = [Mark(1, 1_000, 1_000, {0: 5, 1: 3}), Mark(2, 2_000, 2_000, {0: 9, 1: 9})]
 VIEW = View(FLAT, MARKS, is_newest=True, tail={0: 20, 1: 9})
@@ -93,10 +86,6 @@ def test_a_batch_that_ended_at_a_multiple_goes_on_to_the_next() -> None:
 def test_a_new_run_makes_a_batch_although_nothing_moved() -> None:
     view = View(FLAT, [], is_newest=True, tail={0: 9, 1: 9})
     assert _plan(NEWEST, view, run=2) == replace(NEWEST, run=2)
-
-
-def test_the_rows_of_a_batch_follow_from_its_offsets() -> None:
-    assert rows_between(SPLIT, {0: 4}, {1: 2, 2: 0}) == {0: range(4, 10), 1: range(2)}
 
 
 def test_the_rows_of_a_segment_are_divided_into_equal_parts_that_are_small_enough() -> None:
