@@ -28,12 +28,6 @@ def log(log: LogApi) -> LogApi:
     return log
 
 
-def _writers(log: LogApi) -> list[dict[str, object]]:
-    listed: list[dict[str, object]]
-    listed = log.json(log.client.get(f"{log.path}/writers"))["writers"]
-    return listed
-
-
 def test_a_batch_is_stored_once_by_its_number(log: LogApi) -> None:
     rows = [*numbered(0, 2, key=KEYS[0]), *numbered(2, 1, key=KEYS[1])]
     first = append_batch(log, 0, rows, note_time=TIME)
@@ -64,7 +58,7 @@ async def test_a_batch_that_is_sent_twice_at_once_is_stored_once(database_url: s
 def test_an_unknown_writer_becomes_known_as_if_it_had_registered(log: LogApi) -> None:
     log.note_time(TIME, "other", position={})
     assert append_batch(log, 1, numbered(0, 1, key=KEYS[0]))["duplicate"] is False
-    known, _ = _writers(log)
+    known, _ = log.writers()
     assert (known["state"], known["incarnation"], known["stand"]) == ("joining", 0, TIME)
     assert log.note_time(TIME + 5, "other", position={})["watermark"] == TIME  # it waits for it
     assert append_batch(log, 2, [], note_time=TIME + 3)["watermark"] == TIME + 3
@@ -100,7 +94,7 @@ def test_a_refused_note_appends_and_ends_nothing(log: LogApi) -> None:
     assert append_batch(log, 2, rows, note_time=TIME - 1, seal=True)["code"] == "invalid_time"
     log.register("other")
     assert append_batch(log, 1, rows, writer="new", note_time=2**62)["code"] == "time_in_future"
-    assert [one["writer"] for one in _writers(log)] == ["job", "other"]
+    assert [one["writer"] for one in log.writers()] == ["job", "other"]
     assert log.tail() == {"0": 0, "1": 0}
     assert append_batch(log, 2, rows, note_time=TIME)["duplicate"] is False
 
@@ -112,7 +106,7 @@ def test_a_batch_seals_the_stream_once_all_that_its_writers_read_has_ended(
     append_batch(log, 1, [], note_time=TIME - 1)
     ended = append_batch(log, 2, [], seal=True)
     assert (ended["final"], ended["not_ended"]) == (False, ["other"])
-    states = {one["writer"]: (one["state"], one["ended"]) for one in _writers(log)}
+    states = {one["writer"]: (one["state"], one["ended"]) for one in log.writers()}
     assert states == {"job": ("left", True), "other": ("joining", False)}
     leave = f"{log.path}/writers/other/leave"
     left = log.json(log.client.post(leave, json={"incarnation": 1}))
@@ -184,7 +178,7 @@ def test_the_last_number_outlives_a_restart_and_the_writer(serve: Serve) -> None
         append_batch(log, 1, [], writer="other", note_time=TIME + 9)
         log.client.post(f"{log.path}/writers/job/leave", json={})
         log.note_time(TIME + 10, "other")
-        assert [one["writer"] for one in _writers(log)] == ["other"]
+        assert [one["writer"] for one in log.writers()] == ["other"]
     with serve() as log:
         assert append_batch(log, 3, numbered(0, 1))["duplicate"] is True
         assert append_batch(log, 4, numbered(1, 1))["duplicate"] is False

@@ -102,9 +102,8 @@ def test_a_commit_with_a_time_promises_from_its_events_and_all_that_the_writer_a
 
 
 def _position_of(log: LogApi, writer: str) -> dict[str, int]:
-    writers = log.json(log.client.get(f"{log.path}/writers"))["writers"]
     position: dict[str, int]
-    (position,) = (one["position"] for one in writers if one["writer"] == writer)
+    (position,) = (one["position"] for one in log.writers() if one["writer"] == writer)
     return position
 
 
