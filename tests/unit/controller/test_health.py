@@ -5,7 +5,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from controller.http.app import ControllerApp, create_app
 from controller.streams.registry import Registry
 from tests.patience import until, wait_until
 from tests.service.api import Api
-from tests.service.in_process import in_process, served_in_process
+from tests.service.in_process import in_process
 from tests.service.problems import REPORT, TIME, check_problem
 from tests.service.sessions import connected, write_lock
+from tests.unit.conftest import Serve
 
 Reasons = list[str] | None
 PROBES = "/healthz", "/readyz"
@@ -44,20 +45,16 @@ def _probe(api: Api, path: str = "/readyz") -> Reasons:
 
 
 @pytest.fixture
-def api(database_url: str) -> Iterator[Api]:
-    with _served(ServeSettings(database_url=database_url)) as api:
+def api(serve: Serve) -> Iterator[Api]:
+    with serve() as api:
         yield api
 
 
-@contextmanager
-def _served(settings: ServeSettings) -> Iterator[Api]:
-    with served_in_process(settings) as service, Api(service.url, transport=service) as api:
-        yield api
-
-
-def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(database_url: str) -> None:
+def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(
+    serve: Serve, database_url: str
+) -> None:
     endless = re.compile(r"a batch of changes has not come to an end for \d+\.\d s")
-    with _served(ServeSettings(database_url=database_url, max_stall_ms=300)) as api:
+    with serve(max_stall_ms=300) as api:
 
         def tells(path: str) -> bool:
             return any(map(endless.fullmatch, _probe(api, path) or []))

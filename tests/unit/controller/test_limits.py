@@ -25,6 +25,7 @@ from tests.service.problems import (
     check_problem,
     rows,
 )
+from tests.unit.conftest import Serve
 from tidegauge.errors import TooManyWaitingError
 from tidegauge.wire.events import NDJSON
 
@@ -175,31 +176,21 @@ def _somebody_waits(client: httpx.Client) -> Iterator[None]:
         _append(client, WAITED)
 
 
-def test_what_was_there_before_a_limit_was_lowered_goes_on(database_url: str) -> None:
-    with _served(database_url) as api:
-        api.create(segments=2)
+def test_what_was_there_before_a_limit_was_lowered_goes_on(serve: Serve) -> None:
+    with serve() as api:
+        api.create(log="external", segments=2)
         api.note("a-long-name", TIME)
         api.note("b", TIME)
         api.client.put(EMBEDDED, json={"segments": 1}).raise_for_status()
         api.client.put(GROUP, json=MEMBERS).raise_for_status()
         api.client.post(f"{GROUP}/readers/a-long-name").raise_for_status()
     lowered = {"max_name_length": 2, "max_position_segments": 1, "max_streams": 1}
-    with _served(database_url, **lowered, max_writers_per_stream=1) as api:
+    with serve(**lowered, max_writers_per_stream=1) as api:
         assert api.note("a-long-name", TIME + 1)["state"] == "active"
         assert api.post("writers/b/register")["incarnation"] == 1
-        assert api.create(segments=2)["stream"] == "tests/one"
+        assert api.create(log="external", segments=2)["stream"] == api.name
         assert api.client.post(f"{GROUP}/readers/a-long-name").json()["epoch"] == 2
         assert api.post("seal", position={0: 1, 1: 0})["final"] is True
-
-
-@contextmanager
-def _served(database_url: str, **limits: Any) -> Iterator[Api]:
-    settings = ServeSettings(database_url=database_url, **limits)
-    with (
-        served_in_process(settings) as service,
-        Api(service.url, transport=service) as api,
-    ):
-        yield api
 
 
 def test_a_client_that_finds_no_seat_comes_again(
