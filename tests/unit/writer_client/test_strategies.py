@@ -20,7 +20,6 @@ from writer_client.strategies import (
     PerPartition,
     Punctuated,
     Strategy,
-    TimeLag,
     WithIdleness,
 )
 
@@ -138,13 +137,6 @@ def test_an_extractor_may_tell_a_datetime_and_is_not_believed_far_in_the_future(
     assert not bench.sees(1, value=b"microseconds")
     assert bench.notes() == [5_000]
     assert bench.noting.future_events == 1
-
-
-def test_a_time_lag_notes_the_clock_less_its_lag_without_events() -> None:
-    bench = Bench(TimeLag(timedelta(seconds=5)), wall_ms=60_000)
-    assert bench.notes() == [55_000]
-    bench.passes(200)
-    assert bench.notes() == [55_000, 55_200]
 
 
 def _per_partition(**options: Iterable[int]) -> tuple[Bench, PerPartition]:
