@@ -144,15 +144,6 @@ def _per_partition(**options: Iterable[int]) -> tuple[Bench, PerPartition]:
     return Bench(strategy), strategy
 
 
-def test_partitions_are_joined_by_their_minimum() -> None:
-    bench, _ = _per_partition()
-    bench.sees(1_000, source=0)
-    bench.sees(500, source=1)
-    assert bench.notes() == [490]
-    bench.sees(2_000, source=1)
-    assert bench.notes() == [490, 990]
-
-
 def test_a_partition_that_is_registered_and_silent_holds() -> None:
     bench, strategy = _per_partition(partitions=[0])
     strategy.register(1)
