@@ -9,8 +9,13 @@ from tests.service.log_api import LogApi
 LINE = '{"key": "a", "event_time": 1, "value": "x"}\n'
 
 
-def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
+@pytest.fixture
+def log(log: LogApi) -> LogApi:
     log.create()
+    return log
+
+
+def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
     log.append_lines(
         '{"key": "a", "value": "\\u00fc"}\n\n'
         '{"key": "", "value_base64": "AP8=", "event_time": "1970-01-01T00:00:01Z"}\n'
@@ -41,7 +46,6 @@ def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
 def test_a_wrong_line_is_named_and_nothing_is_appended(
     log: LogApi, line: str, message: str
 ) -> None:
-    log.create()
     answer = log.append_lines(f"{LINE}\n{line}\n")
     assert (answer["status"], answer["code"]) == (422, "invalid_request")
     assert [error["field"] for error in answer["errors"]] == ["line 3"]
@@ -63,7 +67,6 @@ def test_a_wrong_line_is_named_and_nothing_is_appended(
 def test_if_the_report_is_refused_nothing_is_appended(
     log: LogApi, params: dict[str, Any], code: str
 ) -> None:
-    log.create()
     log.register()
     log.note_time(1_000, incarnation=1)
     assert log.append_lines(LINE, **params)["code"] == code
@@ -75,7 +78,6 @@ def test_if_the_report_is_refused_nothing_is_appended(
 
 @pytest.mark.parametrize("before", ["", "register", "note"])
 def test_a_registration_covers_what_was_appended_before_it(log: LogApi, before: str) -> None:
-    log.create()
     if before == "register":
         log.register()
     elif before == "note":
@@ -87,34 +89,28 @@ def test_a_registration_covers_what_was_appended_before_it(log: LogApi, before: 
 
 
 def test_a_first_report_covers_what_was_appended_before_it(log: LogApi) -> None:
-    log.create()
     log.append_lines(LINE * 4, writer="w")
     log.append_lines(LINE)
     log.note_time(1_000, position={})
-    mark = log.json(log.client.get(f"{log.path}/watermark"))["mark"]
-    assert (mark["lower"], mark["cut"]) == (1_000, {"0": 4})
+    assert log.mark == (1_000, {"0": 4})
 
 
 def test_a_last_report_of_a_new_incarnation_covers_what_was_appended_before_it(
     log: LogApi,
 ) -> None:
-    log.create()
     log.note_time(1_000, position={})
     log.append_lines(LINE * 4, writer="w", incarnation=3)
-    last = {"time": 2_000, "position": {}, "incarnation": 3}
-    left = log.json(log.client.post(f"{log.path}/writers/w/leave", json=last))
+    left = log.says("w", "leave", time=2_000, position={}, incarnation=3)
     assert (left["state"], left["position"]) == ("left", {"0": 4})
 
 
 def test_a_name_that_was_never_registered_is_fenced_by_its_newest_append(log: LogApi) -> None:
-    log.create()
     log.append_lines(LINE, writer="w", incarnation=3)
     assert log.append_lines(LINE, writer="w", incarnation=2)["code"] == "writer_fenced"
     assert log.register()["incarnation"] == 4
 
 
 def test_an_idempotency_key_appends_once_and_gets_the_same_answer(log: LogApi) -> None:
-    log.create()
     assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
     assert log.append_lines(LINE, key="two")["position"] == {"0": 2}
     assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
@@ -127,15 +123,13 @@ def test_an_idempotency_key_appends_once_and_gets_the_same_answer(log: LogApi) -
 def test_an_idempotency_key_gets_its_answer_also_after_the_stream_is_sealed(
     log: LogApi,
 ) -> None:
-    log.create()
     assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
-    log.client.post(f"{log.path}/seal").raise_for_status()
+    log.post("seal")
     assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
     assert log.append_lines(LINE, key="two")["code"] == "stream_sealed"
 
 
 def test_a_refused_request_does_not_use_its_idempotency_key_up(log: LogApi) -> None:
-    log.create()
     log.note_time(1_000)
     refused = log.append_lines(LINE, key="one", writer="w", note_time=999)
     assert refused["code"] == "invalid_time"
