@@ -58,15 +58,6 @@ def _notes(observation: Observation, now_ms: int = 0) -> list[tuple[str, int, ob
     return [(one.writer, one.time, dict(one.position)) for one in observation.notes(now_ms)]
 
 
-def test_a_backlog_of_which_nothing_is_read_holds_all() -> None:
-    observation = _observation("a.0", "b.1")
-    observation.sources.leave("b.1")
-    _read(observation, "a.0", 5, 5_000)
-    assert _notes(observation) == []
-    _read(observation, "c.1", 5, 3_000)
-    assert _notes(observation) == [("a.0", 2_990, {0: 6})]
-
-
 def test_a_newcomer_counts_at_once_and_notes_once_it_is_registered() -> None:
     observation = _observation("a.0")
     _read(observation, "a.0", 5, 5_000)
