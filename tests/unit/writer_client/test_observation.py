@@ -58,16 +58,6 @@ def _notes(observation: Observation, now_ms: int = 0) -> list[tuple[str, int, ob
     return [(one.writer, one.time, dict(one.position)) for one in observation.notes(now_ms)]
 
 
-def test_a_newcomer_counts_at_once_and_notes_once_it_is_registered() -> None:
-    observation = _observation("a.0")
-    _read(observation, "a.0", 5, 5_000)
-    _read(observation, "new.1", 5, 1_000)
-    assert observation.sources.newcomers() == ["new.1"]
-    assert _notes(observation) == [("a.0", 990, {0: 6})]
-    observation.admit("new.1", None, 0)
-    assert _notes(observation) == [("a.0", 990, {0: 6}), ("new.1", 990, {1: 6})]
-
-
 def test_nothing_is_noted_twice_but_when_a_beat_is_due() -> None:
     observation = _observation("a.0", "b.0")
     observation.beat_ms = 20
