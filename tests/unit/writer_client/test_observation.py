@@ -151,15 +151,6 @@ def test_who_was_never_heard_leaves_before_those_it_held() -> None:
     assert [one.writer for one in observation.sources.silent()] == ["a.0"]
 
 
-def test_of_a_gap_in_which_nobody_was_heard_only_half_the_timeout_counts() -> None:
-    observation = _observation("a.0", idle_ms=100)
-    _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
-    observation.partitions.look(Look(900_000, {0: 6}))
-    assert observation.sources.silent() == []
-    observation.partitions.look(Look(900_050, {0: 6}))
-    assert observation.sources.silent() == [Last("a.0", 100, {0: 6})]
-
-
 def test_nobody_speaks_for_a_partition_that_is_revoked() -> None:
     observation = _observation("a.0", "b.1")
     _read(observation, "a.0", 5, 5_000)
