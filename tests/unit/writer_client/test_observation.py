@@ -416,18 +416,6 @@ def test_most_of_all_are_not_left_out(tells: dict[str, Tell]) -> None:
     assert watched.watermark == min(tell(watched.clock_ms) for tell in tells.values()) - 1_000
 
 
-def test_a_partition_that_is_read_later_than_the_others_holds_nobody_for_too_long() -> None:
-    observation = _observation("a.0", "b.1", hold_ms=10 * MINUTE)
-    for offset in range(5, 500):
-        stored_ms = EPOCH + offset * HOUR
-        row = Row("a.0", 0, offset, stored_ms, stored_ms)
-        observation.read(row, latest_ms=FAR, wall_ms=FAR)
-        row = Row("b.1", 1, offset, stored_ms - 400 * HOUR, stored_ms - 400 * HOUR)
-        observation.read(row, latest_ms=FAR, wall_ms=FAR)
-        observation.notes(0)
-    assert (observation.sources.holding, observation.sources.overdue()) == ({}, [])
-
-
 class _Loaded:
     """A day in each of four partitions, stored within a second, and read one partition after the other."""
 
