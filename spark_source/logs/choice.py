@@ -2,7 +2,7 @@
 
 import os
 from datetime import timedelta
-from functools import lru_cache
+from functools import cache
 
 import reader_client
 from spark_source.logs.embedded import EmbeddedLog
@@ -25,14 +25,17 @@ def log_of(
 
 
 def reader_of(options: Options, stream_id: str) -> LogReader:
-    """Read from the log that the options name, with the connections of this worker process."""
+    """Read from the log that the options name, with the connections of this worker process.
+
+    It keeps one for each log: tasks read them in turn, and a client that is dropped keeps its thread.
+    """
     if options.kafka is not None:
         return _topic_reader_of_worker(options.kafka, os.getpid())
     place = options.url, options.stream, options.token, stream_id
     return _reader_of_worker(*place, os.getpid())
 
 
-@lru_cache(maxsize=4)
+@cache
 def _reader_of_worker(
     url: str, stream: str, token: str | None, stream_id: str, _pid: int
 ) -> LogReader:
@@ -41,7 +44,7 @@ def _reader_of_worker(
     )
 
 
-@lru_cache(maxsize=4)
+@cache
 def _topic_reader_of_worker(topic: KafkaTopic, _pid: int) -> LogReader:
     with needs_extra("log=kafka", extra="kafka"):
         from spark_source.logs.kafka_reader import KafkaReader  # noqa: PLC0415 (an extra)

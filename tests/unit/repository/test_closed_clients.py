@@ -115,12 +115,13 @@ of_each_face = pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 
 @pytest.fixture
 def place(open_shop: Open) -> Iterator[Place]:
+    before = set(threading.enumerate())
     embedded, external = open_shop(log="embedded"), open_shop()
     place = Place(embedded.url, embedded.name, external.name, group=embedded.name)
     with ReaderGroup(place.url, place.group) as made:
         made.create([place.embedded])
     yield place
-    names = [thread.name for thread in threading.enumerate()]
+    names = [thread.name for thread in set(threading.enumerate()) - before]
     assert [name for name in names if name.startswith("tidegauge-")] == []
 
 

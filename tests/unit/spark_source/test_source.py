@@ -16,6 +16,7 @@ from spark_source import TidegaugeDataSource
 from spark_source.compatibility import ReadLimit
 from spark_source.data_source import StreamReader
 from spark_source.errors import DataLossError, InvalidOptionError
+from spark_source.logs.choice import reader_of
 from spark_source.options.load import read_options
 from tests.patience import wait_until
 from tests.service.in_process import Service
@@ -149,6 +150,12 @@ def test_batches_by_event_time_begin_before_the_first_mark_as_they_did_live(
     end = paced.latestOffset(start, ReadLimit())
     assert (end["bound"], end["revision"]) == (DAY + 1_000, 1)
     paced.stop()
+
+
+def test_a_worker_process_keeps_one_connection_to_each_of_many_streams() -> None:
+    given = [{"url": "http://here", "stream": f"shop/{number}"} for number in range(9)]
+    readers = [reader_of(read_options(one), "id") for one in given]
+    assert [reader_of(read_options(one), "id") for one in given] == readers
 
 
 def _reader(feed: Feed, **options: str) -> StreamReader:
