@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import func, select
 
-from controller.schema import chunks
+from controller.schema import chunks, deleted_streams, metadata, streams
 from reader_client import StreamClient
 from tests.patience import wait_until
 from tests.server import ServerProcess
@@ -18,6 +18,17 @@ STREAM = "tests/truncated"
 def _stored_chunks(server: ServerProcess) -> int:
     with connected(server.database_url) as connection:
         return connection.scalar(select(func.count()).select_from(chunks)) or 0
+
+
+def _left_of_deleted(server: ServerProcess) -> int:
+    """Count the streams that are yet to be removed, and the rows of streams that are not there."""
+    known = select(streams.c.key)
+    rows = [one for one in metadata.tables.values() if "stream_key" in one.columns]
+    left = [select(one).where(one.c.stream_key.not_in(known)) for one in rows]
+    with connected(server.database_url) as connection:
+        counts = [select(func.count()).select_from(one.subquery()) for one in left]
+        counts.append(select(func.count()).select_from(deleted_streams))
+        return sum(connection.scalar(one) or 0 for one in counts)
 
 
 def test_offsets_and_event_time_outlive_chunks_and_kills_until_the_stream_is_deleted(
@@ -42,9 +53,10 @@ def test_offsets_and_event_time_outlive_chunks_and_kills_until_the_stream_is_del
         assert log.client.get("/v1/streams").json()["streams"][0]["tail"] == {"0": 110}
         read = log.read(start=100).table["event_time"].to_pylist()
         assert read == list(range(50, 60))
+        log.note_time(50, incarnation=2)
         client.delete()
         server.kill()
         server.start()
         log.create()
         assert log.tail() == {"0": 0}
-        wait_until(lambda: _stored_chunks(server) == 0)
+        wait_until(lambda: _left_of_deleted(server) == 0)

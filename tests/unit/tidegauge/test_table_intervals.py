@@ -78,9 +78,9 @@ def test_what_a_user_gives_wrong_is_named(table: Written) -> None:
     }.items():
         with pytest.raises(ValueError, match=told):
             table.look(event_time=how)
-    told = "for column 't', not for column 'window.start'; start .*-05T01"
-    with pytest.raises(ValueError, match=told):
-        table.look(table.look().cursor, event_time="window.start")
+    cursor = table.look(by="1 day").cursor
+    with pytest.raises(ValueError, match=r"'t', not for column 'window.start'; start .*-05T00"):
+        table.look(cursor, by="1 day", event_time="window.start")
     with pytest.raises(ValueError, match=r"since='\[1' is no cursor of a table"):
         table.look("[1")
     # Of a former version, which did not say of what it is.
