@@ -109,13 +109,13 @@ def create_app(
     ]
     routers += [front_page.router, writers.reporting, events.reporting]
     routers += [transactions.router, transactions.reporting]
-    # As they are: `include_router` would make each anew, for every application.
-    routes = [route for router in routers for route in router.routes]
-    app.router.routes += [*routes, *front_page.documentation.routes]
+    # As they are: `include_router` would make each route anew, for every application.
+    for router in (*routers, front_page.documentation):
+        app.router.routes += router.routes
     assets = StaticFiles(packages=[("fastapi_offline", "static")])
     app.mount(DOCUMENTATION_ASSETS, assets)
     app.mount(PAGE_FILES, front_page.PageFiles(directory=front_page.FILES))
-    problems.install(app, routes)
+    problems.install(app, app.routes)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, process, guard, checks_host=checks_host)
 
