@@ -302,11 +302,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 log = log_of(self._options, client)
                 if self._options.fail_on_data_loss:
                     check_nothing_lost(start, log.starts(), log.extent())
-                follower = Follower(log, client, start)
-                undo.callback(follower.stop)
                 self._end = ending_position(log, client, self._options)
+                self._follower = Follower(log, client, start)
                 undo.pop_all()
-            self._follower = follower
         return self._follower
 
     def _topology_for(self, end: Offset) -> Topology:

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -89,7 +88,6 @@ def test_a_slice_that_is_not_complete_yet_is_refused(feed: Feed) -> None:
         for _ in range(2):  # nothing begins at the second question either
             with pytest.raises(NotCompleteYetError):
                 query.step()
-    wait_until(lambda: "tidegauge-follower" not in {one.name for one in threading.enumerate()})
 
 
 def test_how_far_a_query_is_behind_is_reported_in_time_and_rows(feed: Feed) -> None:
