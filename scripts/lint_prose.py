@@ -1,4 +1,4 @@
-"""Check the prose for readers: the words of `vocabulary.toml`, and sentences of 30 words.
+"""Check README, CONTRIBUTING and docs: the words of `vocabulary.toml`, and sentences of 30 words.
 
 proselint finds them, with its own checks; it needs no network. Code, addresses and quotations of
 output are left out.

@@ -36,7 +36,7 @@ REAL = {
     "writer_client/(observing/|_deliveries|_notes|_outbox)": "stories/test_[orw]*.py faults/test_o*.py",
     "reader_client/": "stories/test_[rw]*.py",
     "tidegauge/tables/": "faults/spark/test_follow.py",
-    "spark_source/(checkpoints|operators|sink|source)/": "stories/spark/test_*.py faults/spark/test_[fkrw]*.py",
+    "spark_source/(checkpoints|operators|sink|source)/": "stories/spark/test_*.py faults/spark/test_[fkrsw]*.py",
 }
 _PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 _PAIRS += [(ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub)]

@@ -111,7 +111,7 @@ def create_app(
     routers += [transactions.router, transactions.reporting]
     # As they are: `include_router` would make each route anew, for every application.
     for router in (*routers, front_page.documentation):
-        app.router.routes += router.routes
+        app.router.routes.extend(router.routes)
     assets = StaticFiles(packages=[("fastapi_offline", "static")])
     app.mount(DOCUMENTATION_ASSETS, assets)
     app.mount(PAGE_FILES, front_page.PageFiles(directory=front_page.FILES))

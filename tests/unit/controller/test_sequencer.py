@@ -127,7 +127,7 @@ def _write(error: Exception | None, batch: Batch) -> None:
 async def test_an_outage_is_a_line_for_each_reason_until_it_is_over_and_a_defect_a_traceback_each(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    full, away = UnavailableError("full"), UnavailableError("away")
+    full, away = UnavailableError("100 % full"), UnavailableError("away")
     defects = ZeroDivisionError(), ZeroDivisionError()
     sequencer = Sequencer(database)
     sequencer.start()
@@ -138,9 +138,9 @@ async def test_an_outage_is_a_line_for_each_reason_until_it_is_over_and_a_defect
     await sequencer.close()
     said = [one for one in caplog.records if one.name == "controller.commit.sequencer"]
     assert [(one.getMessage(), one.exc_info is not None) for one in said] == [
-        ("transactions fail: full", False),
+        ("transactions fail: 100 % full", False),
         ("transactions fail: away", False),
-        ("transactions fail: full", False),
+        ("transactions fail: 100 % full", False),
         ("a transaction failed", True),
         ("a transaction failed", True),
     ]
